@@ -518,7 +518,7 @@ static unsigned wanted_runtimes(const struct config *c)
 	       (c->runtimes.php ? 1u << RUNTIME_FILE_PHP : 0) |
 	       (c->runtimes.ruby ? 1u << RUNTIME_FILE_RUBY : 0) |
 	       (c->runtimes.perl ? 1u << RUNTIME_FILE_PERL : 0) |
-	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA : 0) |
+	       (c->runtimes.lua ? 1u << RUNTIME_FILE_LUA | 1u << RUNTIME_FILE_LUAJIT : 0) |
 	       (c->runtimes.java ? 1u << RUNTIME_FILE_HOTSPOT : 0) |
 	       (c->runtimes.node ? 1u << RUNTIME_FILE_V8 : 0) |
 	       (c->runtimes.beam ? 1u << RUNTIME_FILE_BEAM : 0) |

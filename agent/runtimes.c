@@ -70,7 +70,7 @@ static const uint32_t frames_of[RUNTIME_FILE_KINDS] = {
 	[RUNTIME_FILE_RUBY] = RUNTIME_RUBY,	  [RUNTIME_FILE_PERL] = RUNTIME_PERL,
 	[RUNTIME_FILE_LUA] = RUNTIME_LUA,	  [RUNTIME_FILE_HOTSPOT] = RUNTIME_JVM,
 	[RUNTIME_FILE_V8] = RUNTIME_V8,		  [RUNTIME_FILE_BEAM] = RUNTIME_BEAM,
-	[RUNTIME_FILE_DOTNET] = RUNTIME_DOTNET,
+	[RUNTIME_FILE_DOTNET] = RUNTIME_DOTNET,	  [RUNTIME_FILE_LUAJIT] = RUNTIME_LUAJIT,
 };
 
 static const enum frame_runtime frames_of_vm[VM_KINDS] = {
@@ -284,8 +284,8 @@ static int add_code(struct runtimes *r, const struct runtime_code *report, size_
 		return code_names_add_ruby(r->names, tenant, report, len, facts->ruby.version);
 	if (facts->kind == RUNTIME_FILE_PERL)
 		return code_names_add_perl(r->names, tenant, report, len);
-	if (facts->kind == RUNTIME_FILE_LUA)
-		return code_names_add_lua(r->names, tenant, report, len);
+	if (facts->kind == RUNTIME_FILE_LUA || facts->kind == RUNTIME_FILE_LUAJIT)
+		return code_names_add_lua(r->names, tenant, report, len, frames_of[facts->kind]);
 	if (facts->kind == RUNTIME_FILE_V8)
 		return code_names_add_v8(r->names, tenant, report, len);
 	return code_names_add(r->names, tenant, report, len, &f->layout,

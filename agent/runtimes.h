@@ -80,8 +80,8 @@ void runtimes_describe(const struct runtimes *r, struct buf *ret);
 void runtimes_describe_process(const struct runtimes *r, const struct process *p, struct buf *ret);
 /*
  * What leads to the tables of the process's virtual machine, which knows the code that it has compiled: `vm`
- * of *ret. 0; -ENOENT: it has none, or its functions are not wanted; -EAGAIN:
- * that is not known yet.
+ * of *ret. 0; -ENOENT: it has none, or its functions are not wanted; -ENOTSUP: what it compiles has no rows;
+ * -EAGAIN: that is not known yet.
  */
 int runtimes_find_vm(const struct runtimes *r, const struct process *p, struct generated_request *ret);
 /* Whether names of methods, frames of which have occurred, are on their way. */

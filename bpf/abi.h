@@ -268,6 +268,11 @@ enum runtime_shape {
 	 * puts words of the language in place of their addresses.
 	 */
 	RUNTIME_SHAPE_NATIVE,
+	/*
+	 * They are on the coroutine's stack of values, each with the way to the next one, and the frame of
+	 * the loop says which coroutine it runs: LuaJIT. bpf/luajit.h. Walked behind the native stack.
+	 */
+	RUNTIME_SHAPE_VALUES,
 };
 
 #define RUNTIME_SITES_MAX 8u
@@ -367,9 +372,12 @@ struct runtime_walk {
 	__u16 stack, stack_end;	      /* in a state: pointers */
 	__u16 base;  /* in a frame: pointer to its first register; none: it is behind its function */
 	__u16 steps; /* in a code object: u32 entries of the second table of lines; 0: lines are u32 each */
-	__u8 entry_value;	  /* of the bits of entry_mask, in the last frame of a segment */
-	__u8 call;		  /* opcode of a call */
-	__u8 call_shift, zero[3]; /* the bit of an instruction at which its first register begins */
+	__u8 entry_value; /* of the bits of entry_mask, in the last frame of a segment */
+	__u8 call;	  /* opcode of a call */
+	__u8 call_shift;  /* the bit of an instruction at which its first register begins */
+	/* RUNTIME_SHAPE_VALUES, DWARF numbers: the places of the innermost frame and of its callee */
+	__u8 leaf_base, leaf_callee;
+	__u8 zero;
 	union {
 		struct runtime_site sites[RUNTIME_SITES_MAX];
 		struct runtime_v8 v8; /* RUNTIME_SHAPE_NATIVE */
@@ -421,7 +429,8 @@ struct runtime_walk {
 	X(JVM, "jvm")         \
 	X(V8, "v8js")         \
 	X(DOTNET, "dotnet")   \
-	X(BEAM, "beam")
+	X(BEAM, "beam")       \
+	X(LUAJIT, "luajit")
 
 enum frame_runtime {
 	RUNTIME_NONE,

@@ -38,6 +38,10 @@
  *	arch_record_at(code)       by the eight bytes from the innermost instruction on, of code that keeps
  *	                           frame records: how many bytes the return address is above sp, as the
  *	                           record is not there yet or any more; -1: it is, at the frame pointer
+ *	arch_pushed_by_luajit(code)
+ *	                           by the eight bytes from an instruction of LuaJIT's interpreter on, if it
+ *	                           is at a beginning or an end: bytes of registers between sp and the return
+ *	                           address; else -1
  *
  * The kernel's signal frame, at sp in the trampoline that a handler returns to:
  *

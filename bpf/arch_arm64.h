@@ -111,6 +111,12 @@ static inline int arch_record_at(__u64 code)
 	return -1;
 }
 
+static inline int arch_pushed_by_luajit(__u64 code)
+{
+	(void)code;
+	return -1;
+}
+
 /* bl, or blr and its forms with pointer authentication: the instruction before the return address. */
 static inline int arch_follows_call(__u64 code)
 {

@@ -77,6 +77,25 @@ static inline int arch_record_at(__u64 code)
 }
 
 /*
+ * LuaJIT's interpreter saves registers by 55, 53, 41 57, 41 56, 48 83 ec 28, and restores them by 48 83 c4
+ * 28, 41 5e, 41 5f, 5b, 5d, c3.
+ */
+static inline int arch_pushed_by_luajit(__u64 code)
+{
+	if (code == 0x8348564157415355ull || (code & 255) == 0xc3)
+		return 0;
+	if (code == 0xec83485641574153ull || (code & 0xffff) == 0xc35d)
+		return 8;
+	if (code == 0x28ec834856415741ull || (code & 0xffffff) == 0xc35d5b)
+		return 16;
+	if ((code & 0xffffffffffffull) == 0x28ec83485641ull || (code & 0xffffffffffull) == 0xc35d5b5f41ull)
+		return 24;
+	return (code & 0xffffffff) == 0x28ec8348ull || (code & 0xffffffffffffffull) == 0xc35d5b5f415e41ull
+		       ? 32
+		       : -1;
+}
+
+/*
  * The byte at a distance before the return address. A call is e8 with 32 bits, or ff, a ModRM byte whose
  * middle field is 2, perhaps a SIB byte, and 0, 8 or 32 bits of displacement.
  */

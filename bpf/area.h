@@ -99,6 +99,12 @@ struct runtime_lua {
 	__u32 innermost;	   /* the next frame is the innermost one of its coroutine */
 	__u32 lost;		   /* the coroutine of a loop is not known */
 	__u32 entered;		   /* the loop is about to be entered */
+	__u64 base;		   /* RUNTIME_SHAPE_VALUES, from a register: of the innermost frame */
+	__u32 running;		   /* the innermost native frame is the loop: the registers are its own */
+	__u32 traced;		   /* the innermost loop has jumped to code that was compiled */
+	__u32 left;		   /* the innermost loop was left: `base` is its caller's */
+	__u32 skip;		   /* the next frame is the same function's as the one before */
+	__u32 kept; /* what the next frame's function runs is as the loop keeps it, maybe outdated */
 };
 
 /* V8's frames (RUNTIME_SHAPE_NATIVE). */

@@ -41,6 +41,7 @@
 /* What the native walk has noted of a loop, behind the frames that are kept. */
 struct lua_loop {
 	__u64 state; /* of its coroutine; 0: unknown */
+	__u64 cfa;
 	__u32 native;
 	__u32 kind; /* enum runtime_segment_kind */
 };
@@ -135,6 +136,7 @@ UNWIND_FN int lua_loop(__u32 native)
 		r->lua.instruction = t->regs[reg];
 	loop = lua_loop_at(a, r->lua.n_loops++);
 	loop->native = native;
+	loop->cfa = t->tie_cfa;
 	lua_find_state(a, loop);
 	return 0;
 }
@@ -320,28 +322,50 @@ static __always_inline __u64 lua_number(struct unwind_area *a, __u64 code)
 	return text ? number_mix(h, text) | 1 : 0;
 }
 
-/* As memo_of. */
-static __always_inline struct runtime_memo *lua_memo(struct unwind_area *a, __u64 code)
+/* Which of the remembered code objects it is, or takes the place of. */
+static __always_inline __u64 lua_memo_index(__u64 code)
 {
-	const struct runtime_walk *walk = &a->runtime.walk;
-	__u64 i = code >> 4 ^ code >> 9, number;
+	return (code >> 4 ^ code >> 9) & (RUNTIME_MEMO - 1);
+}
+
+/* Remembers a code object. */
+UNWIND_FN int lua_remember(__u64 code)
+{
+	struct unwind_area *a = env_area();
+	__u64 i = lua_memo_index(code), number;
+	const struct runtime_walk *walk;
 	struct runtime_memo *memo;
 	__u32 n;
 
+	if (!a)
+		return 0;
+	walk = &a->runtime.walk;
 	BOUND(i, RUNTIME_MEMO - 1);
 	memo = &a->runtime.memo[i];
-	if (memo->code == code)
-		return memo;
 	number = lua_number(a, code);
 	memo->code = code;
 	memo->number = number;
 	memo->instructions_bytes = 0;
-	if (number && !user_word(code + walk->instructions, &memo->instructions) &&
+	memo->instructions = code + walk->instructions;
+	if (number &&
+	    (walk->shape == RUNTIME_SHAPE_VALUES ||
+	     !user_word(code + walk->instructions, &memo->instructions)) &&
 	    !env_read_user(&n, sizeof n, code + walk->n_instructions))
 		memo->instructions_bytes = (__u64)n * walk->instruction_bytes;
 	a->runtime.lua.report = number;
 	a->runtime.lua.report_code = code;
-	return memo;
+	return 0;
+}
+
+/* As memo_of. */
+static __always_inline struct runtime_memo *lua_memo(struct unwind_area *a, __u64 code)
+{
+	__u64 i = lua_memo_index(code);
+
+	BOUND(i, RUNTIME_MEMO - 1);
+	if (a->runtime.memo[i].code != code)
+		lua_remember(code);
+	return &a->runtime.memo[i];
 }
 
 /*
@@ -519,7 +543,7 @@ UNWIND_FN int lua_steps(void)
 		int more;
 
 		a->runtime.lua.report = 0;
-		more = lua_step();
+		more = a->runtime.walk.shape == RUNTIME_SHAPE_VALUES ? luajit_step() : lua_step();
 		if (a->runtime.lua.report)
 			env_report_code(a->runtime.lua.report, a->runtime.lua.report_code);
 		if (!more)

@@ -173,7 +173,7 @@ UNWIND_FN int report_assemble(__u64 number, __u64 code)
 		return ruby_report(a, d, code);
 	if (walk->shape == RUNTIME_SHAPE_PAIRED)
 		return report_perl();
-	if (walk->shape == RUNTIME_SHAPE_STATES)
+	if (walk->shape == RUNTIME_SHAPE_STATES || walk->shape == RUNTIME_SHAPE_VALUES)
 		return report_lua(code);
 	if (walk->flags & RUNTIME_WALK_LINES) {
 		int texts = report_texts(a, d, code);

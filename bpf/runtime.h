@@ -55,7 +55,11 @@ static __always_inline struct runtime_segment *runtime_segment(struct unwind_are
 	return (struct runtime_segment *)(a->frames + RUNTIME_KEPT) + i;
 }
 
-/* RUNTIME_SHAPE_STATES, in bpf/lua.h. */
+/* RUNTIME_SHAPE_VALUES, in bpf/luajit.h. */
+UNWIND_FN int luajit_loop(void);
+UNWIND_FN int luajit_step(void);
+
+/* RUNTIME_SHAPE_STATES, in bpf/lua.h; lua_walk for RUNTIME_SHAPE_VALUES, too. */
 UNWIND_FN int lua_loop(__u32 native);
 UNWIND_FN int lua_walk(void);
 
@@ -88,6 +92,12 @@ UNWIND_FN int block_enter(__u64 block)
 		return 0;
 	r->cursor = first;
 	return 1;
+}
+
+/* Whether the walk begins with coroutines, which frames of the native stack lead to. */
+static __always_inline int has_states(const struct runtime_state *r)
+{
+	return r->walk.shape == RUNTIME_SHAPE_STATES || r->walk.shape == RUNTIME_SHAPE_VALUES;
 }
 
 /* Whether `state` is the state of the sampled thread. */
@@ -240,8 +250,9 @@ UNWIND_FN int runtime_begin(void)
 	r->marker = r->task = 0;
 	for (int i = 0; i < (int)RUNTIME_MEMO; i++)
 		r->memo[i].code = 0;
-	if (r->walk.shape == RUNTIME_SHAPE_STATES) {
-		r->lua.n_loops = r->lua.lost = r->lua.entered = 0;
+	if (has_states(r)) {
+		r->lua.n_loops = r->lua.lost = r->lua.entered = r->lua.running = r->lua.traced = r->lua.left =
+			0;
 		r->lua.instruction = 0;
 		a->state.next_marker = 0;
 		return 1;
@@ -625,7 +636,7 @@ UNWIND_FN int runtime_steps(void)
 	r = &a->runtime;
 	if (r->walk.shape == RUNTIME_SHAPE_ARRAY)
 		return ruby_steps(a);
-	if (r->walk.shape == RUNTIME_SHAPE_STATES)
+	if (has_states(r))
 		return 0; /* lua_walk, behind the native walk */
 	if (r->walk.shape == RUNTIME_SHAPE_PAIRED)
 		return perl_steps();
@@ -675,6 +686,15 @@ UNWIND_FN int runtime_walked(void)
 	return 0;
 }
 
+/* The number of the native frame that the walk is at, from the innermost one on. */
+static __always_inline __u32 native_number(const struct unwind_area *a)
+{
+	const struct unwind_state *t = &a->state;
+	__u32 n = t->ring ? t->ring + t->laps * RING_FRAMES + (t->n - t->ring) : t->n;
+
+	return n - a->record.n_kernel;
+}
+
 /*
  * The native frame that the walk is at, [state.tie_sp, state.tie_cfa), reaches beyond the marker of the next
  * segment: if the marker is in it, it is the frame of the segment's loop. Markers below it are on another
@@ -691,8 +711,7 @@ UNWIND_FN int runtime_tie(void)
 		return 0;
 	t = &a->state;
 	r = &a->runtime;
-	native = t->ring ? t->ring + t->laps * RING_FRAMES + (t->n - t->ring) : t->n;
-	native -= a->record.n_kernel;
+	native = native_number(a);
 	if (r->walk.shape == RUNTIME_SHAPE_STATES)
 		return lua_loop(native);
 	if (r->walk.shape == RUNTIME_SHAPE_NATIVE)
@@ -755,7 +774,7 @@ UNWIND_FN int runtime_attach(void)
 	if (!a)
 		return 0;
 	r = &a->runtime;
-	if (r->walk.shape == RUNTIME_SHAPE_STATES && !a->state.next_marker)
+	if (has_states(r) && !a->state.next_marker)
 		lua_walk();
 	if (r->walk.shape == RUNTIME_SHAPE_NATIVE)
 		v8_finish();

@@ -12,6 +12,7 @@
 #define PROFLET_BPF_UNWIND_H
 
 #include "bpf/lua.h"
+#include "bpf/luajit.h"
 #include "bpf/memory.h"
 #include "bpf/perl.h"
 #include "bpf/runtime.h"
@@ -266,6 +267,8 @@ static __always_inline int step_without_row(struct unwind_area *a)
 	int reason = t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE;
 	int is_none = (t->rule.kind & UNWIND_CFA_MASK) == UNWIND_CFA_NONE; /* else the row was not right */
 
+	if (luajit_is_trace(a) && luajit_step_trace())
+		return NEXT_FRAMES;
 	if (v8_is_compiled(a) && (refused || !t->innermost || !is_none)) {
 		next = step_around_record(a);
 		if (next >= 0)
@@ -578,13 +581,20 @@ UNWIND_FN int unwind_rare_registers(void)
 	return NEXT_FRAMES;
 }
 
-/* The frame [sp, cfa), at `ip`, reaches beyond the next marker. */
-static __always_inline void tie_frame(struct unwind_state *t, __u64 ip, __u64 sp, __u64 cfa)
+/* The frame [sp, cfa), at `ip`, reaches beyond the next marker. Returns its CFA, which LuaJIT may correct. */
+static __always_inline __u64 tie_frame(struct unwind_area *a, __u64 ip, __u64 sp, __u64 cfa)
 {
+	struct unwind_state *t = &a->state;
+
 	t->tie_ip = ip;
 	t->tie_sp = sp;
 	t->tie_cfa = cfa;
-	runtime_tie();
+	/* not in there: eight functions can call each other */
+	if (a->runtime.walk.shape == RUNTIME_SHAPE_VALUES)
+		luajit_loop();
+	else
+		runtime_tie();
+	return t->tie_cfa;
 }
 
 /* Unwinds up to FRAMES_A_CALL frames into the record. Returns how to go on, or the ending. */
@@ -626,7 +636,7 @@ UNWIND_FN int unwind_frames(void)
 				return next;
 			if (next >= 0) { /* stepped, or ended: the frame counts either way */
 				if (t->sp > t->next_marker)
-					tie_frame(t, ip, sp, t->sp);
+					tie_frame(a, ip, sp, t->sp);
 				t->n++;
 				if (next != NEXT_FRAMES)
 					return next;
@@ -645,7 +655,7 @@ UNWIND_FN int unwind_frames(void)
 			fallback = ENDING_BAD_CFA;
 		}
 		if (cfa > t->next_marker)
-			tie_frame(t, ip, t->sp, cfa);
+			cfa = tie_frame(a, ip, t->sp, cfa);
 		ra = cfa + arch_ra_offset(rule);
 		if (ra - t->window + 7 >= t->window_len && window_fill(a, ra)) {
 			t->n++;

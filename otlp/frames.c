@@ -63,13 +63,13 @@ static bool is_go(const struct frame *frame)
 }
 
 /*
- * The value of profile.frame.type; NULL: it is native or kernel. Not all receivers know a value for Lua and
- * for Rust.
+ * The value of profile.frame.type; NULL: it is native or kernel. Not all receivers know a value for Lua,
+ * LuaJIT and Rust.
  */
 static const char *special_type(const struct frame *frame)
 {
 	if (frame->runtime)
-		return strcmp(frame->runtime, "lua") != 0 ? frame->runtime : NULL;
+		return strncmp(frame->runtime, "lua", 3) != 0 ? frame->runtime : NULL;
 	return is_go(frame) ? "go" : NULL;
 }
 

@@ -12,7 +12,7 @@ const KIND = {NATIVE: 0, KERNEL: 1, ENDING: 2, GO: 3, JIT: 4, RUNTIME: 5, ALL: 6
 // Language runtimes, by their names in the data: what readers call the language, and the hue of its functions.
 const RUNTIMES = {
 	cpython: {language: 'Python', hue: 56}, v8js: {language: 'JavaScript', hue: 80}, beam: {language: 'Erlang', hue: 104},
-	lua: {language: 'Lua', hue: 126}, perl: {language: 'Perl', hue: 148}, php: {language: 'PHP', hue: 234},
+	lua: {language: 'Lua', hue: 126}, luajit: {language: 'Lua', hue: 126}, perl: {language: 'Perl', hue: 148}, php: {language: 'PHP', hue: 234},
 	dotnet: {language: '.NET', hue: 254}, jvm: {language: 'Java', hue: 314}, ruby: {language: 'Ruby', hue: 1},
 };
 

@@ -260,7 +260,7 @@ void code_names_free(struct code_names *n)
 	free(n);
 }
 
-static int check_report(const struct runtime_code *r, size_t len, enum frame_runtime runtime)
+static int check_report(const struct runtime_code *r, size_t len, uint32_t runtime)
 {
 	if (len < sizeof *r || r->kind != RUNTIME_REPORT_CODE || r->runtime != runtime)
 		return -EBADMSG;
@@ -779,10 +779,11 @@ int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runt
 	return count(n, r == 0 ? add(n, tenant, &c, report->number) : r);
 }
 
-int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len)
+int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
+		       uint32_t runtime)
 {
 	struct content c = {0};
-	int r = check_report(report, len, RUNTIME_LUA);
+	int r = check_report(report, len, runtime);
 
 	if (r == 0)
 		r = read_lua_report(n, &c, report);

@@ -72,9 +72,11 @@ int code_names_add_ruby(struct code_names *n, uint64_t tenant, const struct runt
 int code_names_add_perl(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
 /*
  * Takes a report about a function of Lua, which has no name of its own: it gets the one that Lua's tracebacks
- * have, "function <FILE:LINE>" or "main chunk". Errors as above but -ENOTSUP.
+ * have, "function <FILE:LINE>" or "main chunk". `runtime`: RUNTIME_LUA or RUNTIME_LUAJIT. Errors as above but
+ * -ENOTSUP.
  */
-int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len);
+int code_names_add_lua(struct code_names *n, uint64_t tenant, const struct runtime_code *report, size_t len,
+		       uint32_t runtime);
 /*
  * Takes a report about a function of V8. Its name is its own, or if V8 has guessed one that ends in it, or
  * it has none, that: "object.method". Errors as above but -ENOTSUP.

@@ -230,15 +230,17 @@ static bool request(struct generated_code *g, struct record *x, uint64_t address
 	const struct generated_code_options *o = &g->options;
 	const struct proc_mapping *m = proc_maps_find(x->process->maps, address);
 	struct generated_request q = {.address = address};
+	int r = 0;
 
 	if (!m)
 		return true;
 	q.low = m->start;
 	q.high = m->end;
-	if (o->function && o->function(x->process, time_ns, &q, o->data) == -EAGAIN)
-		return false;
-	unwind_tables_request(o->tables, x->index, &q);
-	return true;
+	if (o->function)
+		r = o->function(x->process, time_ns, &q, o->data);
+	if (r != -EAGAIN && r != -ENOTSUP)
+		unwind_tables_request(o->tables, x->index, &q);
+	return r != -EAGAIN;
 }
 
 void generated_code_run(struct generated_code *g)

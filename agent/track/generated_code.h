@@ -31,8 +31,8 @@ struct generated_code_options {
 	uint64_t (*mono_ns)(void);
 	/*
 	 * Finds the function at request->address as the runtime lists it, by a list that is not older than
-	 * `since_ns`: fills start, end and frame_pointer. 0; -EAGAIN: not read yet; -ENOENT: not listed.
-	 * NULL: nothing is listed.
+	 * `since_ns`: fills start, end and frame_pointer. 0; -EAGAIN: not read yet; -ENOENT: not listed;
+	 * -ENOTSUP: the process's generated code is not to be analysed. NULL: nothing is listed.
 	 */
 	int (*function)(struct process *p, uint64_t since_ns, struct generated_request *request, void *data);
 	void *data;

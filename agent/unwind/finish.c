@@ -165,7 +165,8 @@ static void segments_restore(struct finisher *f, const struct sample_view *v)
 			r->next = i + 1;
 	}
 	/* Lua's markers are no places on the stack */
-	if (r->part.runtime != RUNTIME_LUA && r->next < r->part.n_segments && segments[r->next].marker)
+	if (r->part.runtime != RUNTIME_LUA && r->part.runtime != RUNTIME_LUAJIT &&
+	    r->next < r->part.n_segments && segments[r->next].marker)
 		t->next_marker = segments[r->next].marker;
 }
 
@@ -293,7 +294,7 @@ static int step_by_rule(struct finisher *f, struct anchor *at, const struct fram
 	if (r < 0)
 		return ENDING_UNSUPPORTED_RULE;
 	if (r == 0 && at->regs.value[rule->sp_reg] > t->next_marker)
-		tie_frame(t, t->ip, t->sp, at->regs.value[rule->sp_reg]);
+		tie_frame(&f->area, t->ip, t->sp, at->regs.value[rule->sp_reg]);
 	at->n = ++t->n;
 	ip = arch_strip_ip(at->regs.value[rule->ra_reg], f->area.ip_signature);
 	if (r > 0)

@@ -233,6 +233,46 @@ static bool lua_walk(struct runtime_walk *ret, const struct lua_facts *facts, ui
 	return true;
 }
 
+static bool luajit_walk(struct runtime_walk *ret, const struct luajit_facts *facts, uint32_t file,
+			uint64_t bias, uint64_t secret)
+{
+	if (!facts->known)
+		return false;
+	*ret = (struct runtime_walk){
+		.salt = secret,
+		.bias = bias,
+		.runtime = RUNTIME_LUAJIT,
+		.layout = (uint16_t)file,
+		.shape = RUNTIME_SHAPE_VALUES,
+		.leaf_register = LUAJIT_NEXT_REGISTER,
+		.leaf_base = LUAJIT_BASE_REGISTER,
+		.leaf_callee = LUAJIT_CALLEE_REGISTER,
+		.first = LUAJIT_STATE_BASE,
+		.first_of = facts->jit_base ? (uint16_t)facts->jit_base : RUNTIME_NO_OFFSET,
+		.thread = LUAJIT_STATE_GLOBAL,
+		.stack = LUAJIT_STATE_STACK,
+		.stack_end = LUAJIT_STATE_STACK_END,
+		.marker_first = LUAJIT_STATE_FRAME,
+		.frame_bytes = LUAJIT_FRAME_BYTES,
+		.scope = LUAJIT_FUNCTION_CODE,
+		.content = LUAJIT_PROTO_SOURCE,
+		.content_bytes = LUAJIT_PROTO_BYTES,
+		.first_line = LUAJIT_PROTO_FIRST_LINE,
+		.file = LUAJIT_PROTO_SOURCE,
+		.bytes = LUAJIT_TEXT,
+		.lines = LUAJIT_PROTO_LINES,
+		.instructions = LUAJIT_PROTO_CODE,
+		.n_instructions = LUAJIT_PROTO_N,
+		.instruction_bytes = LUAJIT_INSTRUCTION_BYTES,
+		.loop_start = facts->loop_start + bias,
+		.loop_bytes = facts->loop_end - facts->loop_start,
+		.sites = {{.offset = LUAJIT_FRAME_STATE},
+			  {.offset = LUAJIT_FRAME_NEXT},
+			  {.distance = (int32_t)facts->protected_return}},
+	};
+	return true;
+}
+
 static bool v8_walk(struct runtime_walk *ret, const struct v8_facts *facts, uint32_t file, uint64_t bias,
 		    uint64_t secret)
 {
@@ -284,6 +324,8 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 		return perl_walk(ret, &facts->perl, file, bias, secret);
 	case RUNTIME_FILE_LUA:
 		return lua_walk(ret, &facts->lua, file, bias, secret);
+	case RUNTIME_FILE_LUAJIT:
+		return luajit_walk(ret, &facts->luajit, file, bias, secret);
 	case RUNTIME_FILE_V8:
 		return v8_walk(ret, &facts->v8, file, bias, secret);
 	default:
@@ -375,6 +417,9 @@ int runtime_walk_find_vm(struct generated_request *ret, const struct proc_maps *
 		if (!t || t->generated)
 			continue;
 		first = first ?: t;
+		if (t->runtime && t->runtime->kind == RUNTIME_FILE_LUAJIT && t->runtime->luajit.known &&
+		    kinds >> RUNTIME_FILE_LUAJIT & 1)
+			return -ENOTSUP;
 		if (t->runtime && bias_of(m, t->binary, &bias) && vm_of(&ret->vm, t->runtime, bias, kinds))
 			return 0;
 		if (binary_table_pending(t) && !t->runtime &&

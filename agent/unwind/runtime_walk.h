@@ -29,8 +29,9 @@ bool runtime_walk_make(struct runtime_walk *ret, const struct runtime_facts *fac
 
 /*
  * What leads to the tables of the process's virtual machine (`vm` of *ret), if its kind is wanted.
- * 0; -ENOENT: it has none; -EAGAIN: what is in the file that is named like one, or in the first one,
- * mostly the program, or in one that is being opened, is not known yet.
+ * 0; -ENOENT: it has none; -ENOTSUP: what it compiles is stepped over without rows (LuaJIT); -EAGAIN: what
+ * is in the file that is named like one, or in the first one, mostly the program, or in one that is being
+ * opened, is not known yet.
  */
 int runtime_walk_find_vm(struct generated_request *ret, const struct proc_maps *maps,
 			 const struct unwind_tables *tables, unsigned kinds);

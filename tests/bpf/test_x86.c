@@ -26,3 +26,27 @@ Test(x86, steps)
 {
 	step_check_all(cases, ARRAY_SIZE(cases));
 }
+
+/* Beginnings and ends of LuaJIT's interpreter, by their instructions. */
+Test(x86, pushed_by_luajit)
+{
+	static const struct {
+		uint64_t instructions;
+		int pushed;
+	} cases_of_code[] = {{0x8348564157415355, 0},
+			     {0xec83485641574153, 8},
+			     {0x28ec834856415741, 16},
+			     {0x001228ec83485641, 24},
+			     {0x0000001228ec8348, 32},
+			     {0x12c35d5b5f415e41, 32},
+			     {0x00000ac35d5b5f41, 24},
+			     {0x000000000ac35d5b, 16},
+			     {0xc35d, 8},
+			     {0xc3, 0},
+			     {0x55, -1},
+			     {0x28c48348, -1}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases_of_code); i++)
+		cr_expect_eq(arch_pushed_by_luajit(cases_of_code[i].instructions), cases_of_code[i].pushed,
+			     "%lx", (unsigned long)cases_of_code[i].instructions);
+}

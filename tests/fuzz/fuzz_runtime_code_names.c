@@ -191,7 +191,7 @@ static void add(struct code_names *n, const struct input *in, const uint8_t *dat
 	}
 	r = v8	   ? code_names_add_v8(n, 1, report, len)
 	    : perl ? code_names_add_perl(n, 1, report, len)
-	    : lua  ? code_names_add_lua(n, 1, report, len)
+	    : lua  ? code_names_add_lua(n, 1, report, len, RUNTIME_LUA)
 		   : add_report(n, in, report, len, ruby);
 	require(r == 0 || r == -EBADMSG || r == -ENOTSUP);
 	require(!fix || ruby || perl || len < sizeof *report || r != -EBADMSG);

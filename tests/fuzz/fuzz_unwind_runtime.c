@@ -64,9 +64,12 @@ static struct runtime_walk walk_of(const struct head *h)
 	w.instruction = (uint16_t)(w.instruction % w.frame_bytes & ~3u);
 	w.kind %= w.frame_bytes;
 	w.content_bytes = (uint16_t)(w.content_bytes % (RUNTIME_CODE_BYTES_MAX + 1) & ~7u);
-	w.shape %= RUNTIME_SHAPE_STATES + 1;
+	w.shape %= RUNTIME_SHAPE_STATES + 2;
+	if (w.shape == RUNTIME_SHAPE_NATIVE) /* which has a target of its own */
+		w.shape = RUNTIME_SHAPE_VALUES;
 	w.runtime = w.shape == RUNTIME_SHAPE_PAIRED   ? RUNTIME_PERL
 		    : w.shape == RUNTIME_SHAPE_STATES ? RUNTIME_LUA
+		    : w.shape == RUNTIME_SHAPE_VALUES ? RUNTIME_LUAJIT
 						      : RUNTIME_CPYTHON;
 	if (w.shape == RUNTIME_SHAPE_ARRAY) {
 		w.kind = (uint16_t)(w.kind & ~7u);
@@ -90,6 +93,21 @@ static void list_make(struct scene *s, const struct runtime_walk *walk)
 	s->area->state.runtime_at = LIST_AT + list->runtime;
 }
 
+/* The same with LuaJIT's block of code, whose registers have anything. */
+static void pass_block(struct scene *s, const struct head *h, unsigned i)
+{
+	struct unwind_state *t = &s->area->state;
+
+	t->sp = t->tie_sp;
+	t->ip = t->tie_ip;
+	t->have_regs = h->natives[i] >> 2 & 1;
+	for (unsigned k = 0; k < RULE_REGISTERS; k++)
+		t->regs[k] = MEMORY + h->natives[(i + k) % NATIVE_MAX] * 8u;
+	if (h->natives[i] & 8)
+		(void)luajit_step_trace();
+	luajit_loop();
+}
+
 /* The native walk passes loops that have any state. */
 static void pass_loops(struct scene *s, const struct head *h)
 {
@@ -101,7 +119,10 @@ static void pass_loops(struct scene *s, const struct head *h)
 		t->tie_ip = s->area->runtime.walk.loop_start + (h->natives[i] & 2);
 		t->tie_cfa = MEMORY + h->natives[i] * 8u;
 		t->tie_sp = t->tie_cfa - 64;
-		runtime_tie();
+		if (s->area->runtime.walk.shape == RUNTIME_SHAPE_VALUES)
+			pass_block(s, h, i);
+		else
+			runtime_tie();
 	}
 }
 
@@ -111,7 +132,8 @@ static void walk(struct scene *s, const struct head *h)
 
 	if (!runtime_begin())
 		return;
-	if (s->area->runtime.walk.shape == RUNTIME_SHAPE_STATES)
+	if (s->area->runtime.walk.shape == RUNTIME_SHAPE_STATES ||
+	    s->area->runtime.walk.shape == RUNTIME_SHAPE_VALUES)
 		pass_loops(s, h);
 	while (runtime_steps())
 		require(++rounds <= RUNTIME_STEPS_MAX);

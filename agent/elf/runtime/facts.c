@@ -55,6 +55,10 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		ret->kind = r == 0 ? RUNTIME_FILE_LUA : RUNTIME_FILE_NONE;
 	}
 	if (r == -ENOENT) {
+		r = luajit_facts_read(&ret->luajit, img);
+		ret->kind = r == 0 ? RUNTIME_FILE_LUAJIT : RUNTIME_FILE_NONE;
+	}
+	if (r == -ENOENT) {
 		r = ruby_facts_read(&ret->ruby, img);
 		ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
 	}
@@ -80,6 +84,8 @@ bool runtime_facts_valid(const struct runtime_facts *f)
 		return f->perl.version && perl_facts_valid(&f->perl);
 	case RUNTIME_FILE_LUA:
 		return f->lua.version && lua_facts_valid(&f->lua);
+	case RUNTIME_FILE_LUAJIT:
+		return f->luajit.version && luajit_facts_valid(&f->luajit);
 	case RUNTIME_FILE_HOTSPOT:
 		return hotspot_facts_valid(&f->hotspot);
 	case RUNTIME_FILE_V8:
@@ -114,6 +120,8 @@ bool runtime_facts_is_loop(const struct runtime_facts *f, uint64_t va)
 		return perl_function_at(&f->perl, va) <= PERL_RUNOPS_DEBUG;
 	case RUNTIME_FILE_LUA:
 		return va >= f->lua.loop_start && va < f->lua.loop_end;
+	case RUNTIME_FILE_LUAJIT:
+		return va >= f->luajit.loop_start && va < f->luajit.loop_end;
 	default:
 		return false;
 	}
@@ -155,6 +163,8 @@ bool runtime_facts_known(const struct runtime_facts *f)
 		return f->perl.known;
 	case RUNTIME_FILE_LUA:
 		return f->lua.known;
+	case RUNTIME_FILE_LUAJIT:
+		return f->luajit.known;
 	case RUNTIME_FILE_HOTSPOT:
 		return true; /* its layout is read in each process */
 	case RUNTIME_FILE_V8:
@@ -175,7 +185,8 @@ const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTI
 		[RUNTIME_FILE_PHP] = "PHP",	    [RUNTIME_FILE_RUBY] = "Ruby",
 		[RUNTIME_FILE_PERL] = "Perl",	    [RUNTIME_FILE_LUA] = "Lua",
 		[RUNTIME_FILE_HOTSPOT] = "HotSpot", [RUNTIME_FILE_V8] = "V8",
-		[RUNTIME_FILE_BEAM] = "Erlang/OTP", [RUNTIME_FILE_DOTNET] = ".NET"};
+		[RUNTIME_FILE_BEAM] = "Erlang/OTP", [RUNTIME_FILE_DOTNET] = ".NET",
+		[RUNTIME_FILE_LUAJIT] = "LuaJIT"};
 	uint32_t v = f->kind == RUNTIME_FILE_PHP      ? f->php.version
 		     : f->kind == RUNTIME_FILE_RUBY   ? f->ruby.version
 		     : f->kind == RUNTIME_FILE_PERL   ? f->perl.version
@@ -185,6 +196,12 @@ const char *runtime_facts_version(const struct runtime_facts *f, char text[RUNTI
 
 	if (f->kind == RUNTIME_FILE_HOTSPOT) { /* which version it is, a process says */
 		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s", names[f->kind]);
+		return text;
+	}
+	if (f->kind == RUNTIME_FILE_LUAJIT) { /* releases have the time of their last change */
+		v = f->luajit.version;
+		(void)snprintf(text, RUNTIME_VERSION_TEXT, "%s %u.%u", names[f->kind], v >> 24,
+			       v >> 16 & 255);
 		return text;
 	}
 	if (f->kind == RUNTIME_FILE_BEAM) {

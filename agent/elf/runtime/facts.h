@@ -7,6 +7,7 @@
 #include "agent/elf/runtime/cpython.h"
 #include "agent/elf/runtime/dotnet.h"
 #include "agent/elf/runtime/lua.h"
+#include "agent/elf/runtime/luajit.h"
 #include "agent/elf/runtime/hotspot.h"
 #include "agent/elf/runtime/perl.h"
 #include "agent/elf/runtime/php.h"
@@ -26,6 +27,7 @@ enum runtime_kind {
 	RUNTIME_FILE_V8,
 	RUNTIME_FILE_BEAM,
 	RUNTIME_FILE_DOTNET,
+	RUNTIME_FILE_LUAJIT,
 	RUNTIME_FILE_KINDS,
 };
 #define RUNTIME_WANT_TASKS (1u << 31) /* among bits of kinds that are wanted: names of asyncio's tasks, too */
@@ -39,6 +41,7 @@ struct runtime_facts {
 		struct ruby_facts ruby;
 		struct perl_facts perl;
 		struct lua_facts lua;
+		struct luajit_facts luajit;
 		struct hotspot_facts hotspot;
 		struct v8_facts v8;
 		struct beam_facts beam;

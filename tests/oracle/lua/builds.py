@@ -9,7 +9,14 @@ from debian import Unavailable
 CACHE = os.path.join(debian.CACHE, "luas")
 SUITES = ("bullseye", "bookworm", "trixie", "sid")
 VERSIONS = ("5.4", "5.3", "5.2", "5.1")
-PACKAGES = [f"lua{v}" for v in VERSIONS]
+JIT = {"jit-interpreter": ["-joff"], "jit": []}  # LuaJIT, without and with its compiler
+PACKAGES = [f"lua{v}" for v in VERSIONS] + ["luajit"]
+
+
+def commands():
+    """→ (version, program, its options)"""
+    yield from ((v, f"/usr/bin/lua{v}", []) for v in VERSIONS)
+    yield from ((v, "/usr/bin/luajit", options) for v, options in JIT.items())
 
 
 class Build(debian.Build):
@@ -23,15 +30,17 @@ class Build(debian.Build):
 
 def of_suite(suite):
     root = debian.fetch(suite, PACKAGES, CACHE)
-    for v in VERSIONS:
-        if os.path.exists(os.path.join(root, "usr", "bin", "lua" + v)):
-            yield Build(f"{suite}-{v}", v, root, ["/usr/bin/lua" + v])
+    for v, program, options in commands():
+        if suite == "bullseye" and v in JIT:
+            continue  # its objects are of another model, with pointers of 32 bits: the agent says that it does not know them
+        if os.path.exists(root + program):
+            yield Build(f"{suite}-{v}", v, root, [program, *options])
 
 
 def in_place():
-    for v in VERSIONS:
-        if os.path.exists("/usr/bin/lua" + v):
-            yield Build(f"here-{v}", v, None, ["/usr/bin/lua" + v])
+    for v, program, options in commands():
+        if os.path.exists(program):
+            yield Build(f"here-{v}", v, None, [program, *options])
 
 
 def find(wanted=()):

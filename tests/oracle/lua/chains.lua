@@ -6,7 +6,8 @@
 --	lua chains.lua TRUTH PID
 --
 -- A situation is a file of its own, as far as Lua knows: it returns a function, which is run once while its innermost function asks
--- debug.getinfo(): that is its chain. "-- native" behind a call says that native code stands between it and the function called;
+-- debug.getinfo(): that is its chain. "-- native" behind a call says that native code stands between it and the function called
+-- ("-- native in Lua": not in LuaJIT, whose interpreter calls functions, metamethods and coroutines without any);
 -- "-- since 5.4": Lua has it from that version on.
 local SITUATIONS = [==[
 --- s01_recursion
@@ -84,7 +85,7 @@ local t = setmetatable({}, {__index = function(_, key)
 	return x
 end})
 return function()
-	local x = t[6] -- native
+	local x = t[6] -- native in Lua
 	return x
 end
 --- s07_add
@@ -95,7 +96,7 @@ meta.__add = function(a, b)
 end
 local object = setmetatable({}, meta)
 return function()
-	local x = object + 1 -- native
+	local x = object + 1 -- native in Lua
 	return x
 end
 --- s08_less_in_sort
@@ -127,7 +128,7 @@ local object = setmetatable({}, {__concat = function(a, b)
 	return "x"
 end})
 return function()
-	local x = "a" .. object -- native
+	local x = "a" .. object -- native in Lua
 	return x
 end
 --- s11_newindex
@@ -135,7 +136,7 @@ local object = setmetatable({}, {__newindex = function(t, key, value)
 	leaf(11)
 end})
 return function()
-	object.x = 11 -- native
+	object.x = 11 -- native in Lua
 end
 --- s12_equal
 local meta = {}
@@ -145,7 +146,7 @@ meta.__eq = function(a, b)
 end
 local a, b = setmetatable({}, meta), setmetatable({}, meta)
 return function()
-	local x = a == b -- native
+	local x = a == b -- native in Lua
 	return x
 end
 --- s13_pcall
@@ -154,7 +155,7 @@ local function inner()
 	return x
 end
 return function()
-	local _, x = pcall(inner) -- native
+	local _, x = pcall(inner) -- native in Lua
 	return x
 end
 --- s14_handler
@@ -166,7 +167,7 @@ local function fails()
 	error("s14") -- native
 end
 return function()
-	local _, x = xpcall(fails, handler) -- native
+	local _, x = xpcall(fails, handler) -- native in Lua
 	return x
 end
 --- s15_after_error
@@ -247,7 +248,7 @@ local function iterator(state, i)
 	return i < 1 and i + 1 or nil
 end
 return function()
-	for i in iterator, nil, 0 do -- native
+	for i in iterator, nil, 0 do -- native in Lua
 		i = i
 	end
 end
@@ -368,7 +369,7 @@ local object = setmetatable({}, {__tostring = function()
 	return "x"
 end})
 return function()
-	local x = tostring(object) -- native
+	local x = tostring(object) -- native in Lua
 	return x
 end
 --- s33_reader
@@ -416,11 +417,11 @@ local inner = setmetatable({}, {__index = function(t, k)
 	return x
 end})
 local outer = setmetatable({}, {__index = function(t, k)
-	local x = inner[k] -- native
+	local x = inner[k] -- native in Lua
 	return x
 end})
 return function()
-	local x = outer[38] -- native
+	local x = outer[38] -- native in Lua
 	return x
 end
 --- s39_calls
@@ -455,7 +456,7 @@ meta.__add = function(a, b) return a end
 local object = setmetatable({}, meta)
 return function()
 	if observed then observe() return end
-	for i = 1, 50000 do local y = object + i end -- native
+	for i = 1, 50000 do local y = object + i end -- native in Lua
 end
 --- s42_short_comparisons
 local t = {}
@@ -472,7 +473,7 @@ local object = setmetatable({}, meta)
 local function body()
 	coroutine.yield()
 	if observed then observe() return end
-	for i = 1, 50000 do local y = object[i] end -- native
+	for i = 1, 50000 do local y = object[i] end -- native in Lua
 end
 return function()
 	local co = create(body)
@@ -619,13 +620,17 @@ local function json(x)
 	return "{" .. table.concat(parts, ",") .. "}"
 end
 
+local function is_native(line)
+	return line:find("-- native", 1, true) and not (jit and line:find("-- native in Lua", 1, true))
+end
+
 local function chain(frames)
 	local steps = {}
 	for i = #frames, 1, -1 do
 		local f, caller = frames[i], steps[#steps]
 		local line = caller and sources[caller.file] and sources[caller.file][caller.lines[1]] or ""
 		local step = {name = f.name, file = f.file, first = f.first, lines = {f.line}, leaf = i == 1, prepared = true, between = ""}
-		if line:find("-- native", 1, true) or (caller and caller.is_resume) then
+		if is_native(line) or (not jit and caller and caller.is_resume) then
 			step.between = "."
 		end
 		step.direct = step.between == ""
@@ -633,6 +638,7 @@ local function chain(frames)
 		if f.first == leaf_begin and f.file == arg[0] then
 			step.lines = {}
 			for line = leaf_begin, leaf_end do step.lines[#step.lines + 1] = line end
+			if jit and jit.status() then step.lines[#step.lines + 1] = 0 end -- compiled, it has none
 		end
 		steps[#steps + 1] = step
 	end
@@ -670,9 +676,9 @@ end
 -- Functions that run too shortly to be observed: a situation → what its innermost function calls, and so on, each at one line.
 local SHORT = {
 	s39_calls = {{first = 2, between = ""}, {first = 1, between = ""}},
-	s41_short_metamethods = {{first = 2, between = "."}},
+	s41_short_metamethods = {{first = 2, between = jit and "" or "."}},
 	s42_short_comparisons = {{first = 3, between = "."}},
-	s43_short_metamethods_resumed = {{first = 2, between = "."}},
+	s43_short_metamethods_resumed = {{first = 2, between = jit and "" or "."}},
 }
 
 local function add_short(situations, name, chain)
@@ -686,7 +692,8 @@ local function add_short(situations, name, chain)
 		end
 		chain[#chain + 1] = {name = ("function <%s:%d>"):format(last.file, short.first), file = last.file, first = short.first,
 			lines = {short.first}, leaf = true, prepared = true, between = short.between, direct = short.between == ""}
-		situations[name .. "_" .. i] = {chain = chain, thread = false}
+		-- compiled, they are a part of their caller
+		situations[name .. "_" .. i] = {chain = chain, thread = false, rare = (jit and jit.status()) or false}
 	end
 end
 
@@ -709,7 +716,7 @@ local function observe_all()
 		run(name)
 		table.remove(observed, #observed - 1) -- this function
 		local steps = chain(observed)
-		situations[name] = {chain = steps, thread = false}
+		situations[name] = {chain = steps, thread = false, rare = (name == "s36_library" and jit and jit.status()) or false}
 		if name == "s36_library" or SHORT[name] then
 			add_short(situations, name, steps)
 		end

@@ -680,7 +680,7 @@ static int add_lua(struct code_names *n, uint64_t number, const char *source, si
 	if (bytes)
 		memcpy(r.bytes, source, bytes);
 	r.len = (bytes + 7) & ~(size_t)7;
-	return code_names_add_lua(n, 1, &r.head, sizeof r.head + r.len);
+	return code_names_add_lua(n, 1, &r.head, sizeof r.head + r.len, RUNTIME_LUA);
 }
 
 Test(code_names, lua)
