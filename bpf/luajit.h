@@ -33,6 +33,7 @@
 #define LUAJIT_STACK_EXTRA 512u /* bytes behind stack_end that may be used */
 #define LUAJIT_FRAME_BYTES_MAX (1ull << 23)
 #define LUAJIT_CFRAME_FLAGS 3ull
+#define LUAJIT_JUMP_MAX (1ull << 30) /* bytes between a trace and the block, either way */
 #define LUAJIT_ROOM 128u /* words, at most, between a stack pointer and that of the block's frame */
 /* Of the way to the caller's frame. */
 #define LUAJIT_WAY_TYPE 7ull
@@ -51,6 +52,15 @@ static __always_inline int luajit_is_trace(const struct unwind_area *a)
 	       a->state.tag >> FRAME_VA_BITS != a->runtime.walk.layout;
 }
 
+/* What the block's frame whose stack pointer is `sp` has in the place of the state; 0: it cannot be read. */
+static __always_inline __u64 luajit_state_word(struct unwind_area *a, __u64 sp)
+{
+	const struct runtime_walk *walk = &a->runtime.walk;
+	__u64 state;
+
+	return stack_word(a, sp + walk->frame_bytes + (__s64)walk->sites[0].offset, &state) ? 0 : state;
+}
+
 /*
  * The state of the coroutine that the frame of the block of code whose stack pointer is `sp` runs; 0: it is
  * not such a frame. `innermost`: a state has the innermost one of its frames, and it must be that.
@@ -58,11 +68,11 @@ static __always_inline int luajit_is_trace(const struct unwind_area *a)
 static __always_inline __u64 luajit_state_at(struct unwind_area *a, __u64 sp, int innermost)
 {
 	const struct runtime_walk *walk = &a->runtime.walk;
-	__u64 state, frame;
+	__u64 state = luajit_state_word(a, sp), frame;
 	__u8 type;
 
-	if (stack_word(a, sp + walk->frame_bytes + (__s64)walk->sites[0].offset, &state) || !state ||
-	    state & 7 || state >> LUAJIT_POINTER_BITS || user_word(state + walk->marker_first, &frame) ||
+	if (!state || state & 7 || state >> LUAJIT_POINTER_BITS ||
+	    user_word(state + walk->marker_first, &frame) ||
 	    env_read_user(&type, sizeof type, state + LUAJIT_TYPE))
 		return 0;
 	return type == LUAJIT_STATE && (!innermost || (frame & ~LUAJIT_CFRAME_FLAGS) == sp) ? state : 0;
@@ -90,7 +100,26 @@ UNWIND_FN __u32 luajit_distance(void)
 	return 0;
 }
 
-/* Steps from a trace to the frame of the block of code that has jumped to it. 1; 0: it is not found. */
+/* The frame of Lua in which the trace has begun that the coroutine runs; 0: it runs none. */
+UNWIND_FN __u64 luajit_traced(__u64 state)
+{
+	struct unwind_area *a = env_area();
+	const struct runtime_walk *walk;
+	__u64 global, base;
+
+	if (!a)
+		return 0;
+	walk = &a->runtime.walk;
+	if (walk->first_of == RUNTIME_NO_OFFSET || user_word(state + walk->thread, &global) ||
+	    user_word(global + walk->first_of, &base))
+		return 0;
+	return base;
+}
+
+/*
+ * Steps from a trace to the frame of the block of code that has jumped to it. 1; 0: it is not found, or the
+ * code is another one that was made at run time.
+ */
 static __always_inline int luajit_step_trace(void)
 {
 	struct unwind_area *a = env_area();
@@ -100,8 +129,10 @@ static __always_inline int luajit_step_trace(void)
 	if (!a)
 		return 0;
 	t = &a->state;
+	if (t->ip - a->runtime.walk.loop_start + LUAJIT_JUMP_MAX >= 2 * LUAJIT_JUMP_MAX)
+		return 0;
 	distance = luajit_distance();
-	if (!distance)
+	if (!distance || !luajit_traced(luajit_state_word(a, t->sp + distance)))
 		return 0;
 	if (!a->runtime.lua.n_loops)
 		a->runtime.lua.traced = 1;
@@ -153,10 +184,9 @@ static __always_inline __u64 luajit_innermost(struct unwind_area *a)
 
 	if (state)
 		return luajit_is_empty(a, state) ? 0 : state;
-	state = luajit_state_at(a, t->tie_sp + 8, 1);
-	if (state) {
+	if (luajit_is_frame(8)) {
 		t->tie_cfa = t->tie_sp + 8 + bytes;
-		return state;
+		return luajit_state_word(a, t->tie_sp + 8);
 	}
 	pushed = env_read_user(&code, sizeof code, t->tie_ip) ? -1 : arch_pushed_by_luajit(code);
 	if (pushed >= 0) {
@@ -169,7 +199,7 @@ static __always_inline __u64 luajit_innermost(struct unwind_area *a)
 	if (!distance)
 		return 0;
 	t->tie_cfa = t->tie_sp + distance + bytes;
-	return luajit_state_at(a, t->tie_sp + distance, 1);
+	return luajit_state_word(a, t->tie_sp + distance);
 }
 
 /* Of the innermost native frame, which is the block's: what its registers say of Lua's innermost frame. */
@@ -244,7 +274,7 @@ UNWIND_FN int luajit_next_loop(void)
 	const struct runtime_walk *walk;
 	const struct lua_loop *loop;
 	struct runtime_state *r;
-	__u64 base, global, end;
+	__u64 base, end;
 
 	if (!a)
 		return 0;
@@ -262,17 +292,15 @@ UNWIND_FN int luajit_next_loop(void)
 	r->lua.skip = 0;
 	r->lua.first = r->lua.running && !r->lua.loop;
 	if (!loop->state || user_word(loop->state + walk->stack, &r->lua.stack) ||
-	    user_word(loop->state + walk->stack_end, &end) || user_word(loop->state + walk->first, &base) ||
-	    user_word(loop->state + walk->thread, &global))
+	    user_word(loop->state + walk->stack_end, &end) || user_word(loop->state + walk->first, &base))
 		goto lost;
 	if (!r->lua.loop && (r->lua.running || r->lua.left) && !(r->lua.base & 7) &&
 	    r->lua.base - r->lua.stack < end - r->lua.stack)
 		base = r->lua.base;
 	else
 		r->lua.first = 0;
-	if (r->lua.traced && !r->lua.loop &&
-	    (walk->first_of == RUNTIME_NO_OFFSET || user_word(global + walk->first_of, &base)))
-		goto lost;
+	if (r->lua.traced && !r->lua.loop)
+		base = luajit_traced(loop->state);
 	r->lua.stack_end = end + LUAJIT_STACK_EXTRA;
 	if (base & 7 || base - r->lua.stack - 16 >= LUA_STACK_BYTES_MAX || base > r->lua.stack_end)
 		goto lost;

@@ -356,7 +356,7 @@ Test(luajit, compiled)
 	machine_poke(m, GLOBAL + JIT_BASE, base(0, 3));
 	t->window_len = 0;
 	t->innermost = 1;
-	t->ip = 0x12345678;
+	t->ip = BLOCK + 0x10000000;
 	t->sp = native_sp(0) - 0x50;
 	cr_assert_eq(luajit_step_trace(), 1);
 	cr_expect_eq(t->sp, native_sp(0));
@@ -371,8 +371,21 @@ Test(luajit, no_frame_above_what_was_compiled)
 {
 	struct machine *m = process_new();
 
-	m->area.state.sp = native_sp(0) - 128 * 8 - 8;
+	machine_poke(m, native_sp(0) + 16, state(0));
+	machine_poke(m, GLOBAL + JIT_BASE, base(0, 3));
+	m->area.state.window_len = 0;
+	m->area.state.ip = BLOCK - 0x1000;
+	m->area.state.sp = native_sp(0) - 129 * 8;
 	cr_expect_eq(luajit_step_trace(), 0);
+	m->area.state.sp = native_sp(0) - 0x40;
+	m->area.state.ip = BLOCK + (1ull << 32);
+	cr_expect_eq(luajit_step_trace(), 0, "too far away for a trace");
+	m->area.state.ip = BLOCK - 0x1000;
+	machine_poke(m, GLOBAL + JIT_BASE, 0);
+	cr_expect_eq(luajit_step_trace(), 0, "no trace runs");
+	machine_poke(m, GLOBAL + JIT_BASE, base(0, 3));
+	cr_expect_eq(luajit_step_trace(), 1);
+	m->area.state.ip = BLOCK - 0x1000;
 	m->area.state.sp = NATIVE_STACK + 0x10000;
 	cr_expect_eq(luajit_step_trace(), 0);
 	machine_free(m);

@@ -257,8 +257,8 @@ static int add_shapes(struct output_profile *p)
 /* main → loop → the function of the language → leaf, of equal width. */
 static int add_languages(struct output_profile *p)
 {
-	static const char *const runtimes[] = {"cpython", "v8js",   "beam", "lua", "perl",
-					       "php",	  "dotnet", "jvm",  "ruby"};
+	static const char *const runtimes[] = {"cpython", "v8js", "beam",   "lua", "luajit",
+					       "perl",	  "php",  "dotnet", "jvm", "ruby"};
 	struct frame frames[] = {{.function = "leaf", .address = 3},
 				 {0},
 				 {.function = "loop", .address = 2},
