@@ -14,8 +14,9 @@ import debian  # noqa: E402
 
 CACHE = os.path.join(debian.CACHE, "applications")
 SUITE = "bookworm"
-PACKAGES = ["php8.2-fpm", "php8.2-opcache", "libapache2-mod-php8.2", "apache2", "puma", "ruby-sinatra", "spamassassin", "spamd", "libnet-dns-perl", "redis-server"]
-PORTS = {"php_fpm": 18441, "php_apache": 18442, "puma": 18443, "spamd": 18444, "redis": 18445}
+PACKAGES = ["php8.2-fpm", "php8.2-opcache", "libapache2-mod-php8.2", "apache2", "puma", "ruby-sinatra", "spamassassin", "spamd", "libnet-dns-perl", "redis-server", "nginx",
+            "libnginx-mod-http-lua", "lua-cjson"]
+PORTS = {"php_fpm": 18441, "php_apache": 18442, "puma": 18443, "spamd": 18444, "redis": 18445, "nginx": 18446}
 MAILS = 40
 
 FPM = """[global]
@@ -42,6 +43,23 @@ DocumentRoot /application
 SetHandler application/x-httpd-php
 </FilesMatch>
 """
+NGINX = """load_module /usr/lib/nginx/modules/ndk_http_module.so;
+load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+user root;
+daemon off;
+worker_processes 2;
+pid /application/nginx.pid;
+error_log /application/nginx.log;
+events {{}}
+http {{
+	access_log off;
+	client_body_temp_path /application/body;
+	server {{
+		listen 127.0.0.1:{port};
+		location / {{ content_by_lua_file /application/app.lua; }}
+	}}
+}}
+"""
 
 
 def prepare(folder):
@@ -51,9 +69,10 @@ def prepare(folder):
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
     os.chmod(os.path.join(root, "tmp"), 0o1777)
-    for name in ("app.php", "app.rb", "config.ru"):
+    for name in ("app.php", "app.rb", "config.ru", "app.lua"):
         shutil.copy(os.path.join(HERE, name), work)
-    for name, text in (("fpm.conf", FPM.format(port=PORTS["php_fpm"])), ("apache.conf", APACHE.format(port=PORTS["php_apache"]))):
+    for name, text in (("fpm.conf", FPM.format(port=PORTS["php_fpm"])), ("apache.conf", APACHE.format(port=PORTS["php_apache"])),
+                       ("nginx.conf", NGINX.format(port=PORTS["nginx"]))):
         with open(os.path.join(work, name), "w", encoding="ascii") as f:
             f.write(text)
     for path, lines in (("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/application:/bin/false\nnobody:x:65534:65534::/application:/bin/false\n"),
@@ -150,16 +169,25 @@ def ask_redis(port, n):
 
 
 ASKS = {"php_fpm": lambda i: ask_fastcgi(PORTS["php_fpm"], "/application/app.php"), "php_apache": lambda i: ask_http(PORTS["php_apache"], "/app.php"),
-        "puma": lambda i: ask_http(PORTS["puma"], "/60"), "spamd": lambda i: ask_spamd(PORTS["spamd"], i % MAILS), "redis": lambda i: ask_redis(PORTS["redis"], 300 + i % 10)}
+        "puma": lambda i: ask_http(PORTS["puma"], "/60"), "nginx": lambda i: ask_http(PORTS["nginx"], f"/?{300 + i % 10}"), "spamd": lambda i: ask_spamd(PORTS["spamd"], i % MAILS), "redis": lambda i: ask_redis(PORTS["redis"], 300 + i % 10)}
 COMMANDS = {
     "php_fpm": ["/usr/sbin/php-fpm8.2", "-n", "-R", "-y", "/application/fpm.conf", "-d", "zend_extension=opcache.so", "-d", "opcache.file_update_protection=0"],
     "php_apache": ["/usr/sbin/apache2", "-X", "-f", "/application/apache.conf"],
     "puma": ["/usr/bin/puma", "-b", f"tcp://127.0.0.1:{PORTS['puma']}", "-w", "2", "-t", "2:4", "-e", "production", "/application/config.ru"],
     "spamd": ["/usr/sbin/spamd", "-L", "-x", "-i", "127.0.0.1", "-p", str(PORTS["spamd"]), "-m", "3", "-u", "nobody", "--syslog=stderr"],
+    "nginx": ["/usr/sbin/nginx", "-c", "/application/nginx.conf"],
     "redis": ["/usr/bin/redis-server", "--bind", "127.0.0.1", "--port", str(PORTS["redis"]), "--save", "", "--appendonly", "no", "--dir", "/application"],
 }
+
+
+def resumed_line():
+    """Where the function of app.lua begins that nginx itself resumes, as it does with all coroutines: nothing of Lua is below it."""
+    with open(os.path.join(HERE, "app.lua"), encoding="utf-8") as f:
+        return next(i for i, line in enumerate(f, 1) if "coroutine.wrap(" in line)
+
+
 # language, the function that is the root of its stacks
 LANGUAGES = {"php_fpm": ("php", "execute_ex", r"^<main>$"), "php_apache": ("php", "execute_ex", r"^<main>$"),
              "puma": ("ruby", r"vm_exec", r"^(<main>|block in (spawn_thread|run|start!|create_with_logging_context))$"), "spamd": ("perl", "Perl_runops", r"^\(main\)|<main>$"),
-             "redis": ("lua", r"^lua_p?call$", r"^main chunk$")}
+             "redis": ("lua", r"^lua_p?call$", r"^main chunk$"), "nginx": ("lua", r"^lua_(p?call|resume)$", rf"^(main chunk|function </application/app.lua:{resumed_line()}>)$")}
 WAIT = re.compile(r"^(server|client|reactor|thread_pool|minissl|const|socket)\.rb$")  # files of puma, and the one of sockets, whose methods wait for clients and for the lock
