@@ -207,7 +207,7 @@ int luajit_facts_read(struct luajit_facts *ret, struct elf_image *img)
 			return r;
 		f.known = r == 0;
 	}
-	*ret = f;
+	*ret = f.known ? f : (struct luajit_facts){.version = f.version};
 	return 0;
 }
 
