@@ -99,7 +99,8 @@ struct runtime_lua {
 	__u32 innermost;	   /* the next frame is the innermost one of its coroutine */
 	__u32 lost;		   /* the coroutine of a loop is not known */
 	__u32 entered;		   /* the loop is about to be entered */
-	__u64 base;		   /* RUNTIME_SHAPE_VALUES, from a register: of the innermost frame */
+	__u64 next;		   /* RUNTIME_SHAPE_VALUES: the bytecode at which the next frame goes on */
+	__u64 base;		   /* the same, from a register: of the innermost frame */
 	__u32 running;		   /* the innermost native frame is the loop: the registers are its own */
 	__u32 traced;		   /* the innermost loop has jumped to code that was compiled */
 	__u32 left;		   /* the innermost loop was left: `base` is its caller's */

@@ -306,9 +306,9 @@ UNWIND_FN int luajit_next_loop(void)
 		goto lost;
 	r->cursor = base - 8;
 	r->lua.kept = !r->lua.first && !(r->lua.traced && !r->lua.loop);
-	r->lua.outermost = r->lua.first	 ? r->lua.instruction
-			   : r->lua.kept ? luajit_saved(a, loop)
-					 : 0; /* the bytecode of the next frame */
+	r->lua.next = r->lua.first  ? r->lua.instruction
+		      : r->lua.kept ? luajit_saved(a, loop)
+				    : 0; /* the bytecode of the next frame */
 	return 1;
 lost:
 	r->lua.lost = 1;
@@ -371,7 +371,7 @@ UNWIND_FN __u32 luajit_line(__u64 code, __u64 next)
 }
 
 /*
- * Adds the frame of a function of Lua that goes on at r->lua.outermost. 0; -1: it is not such a function's.
+ * Adds the frame of a function of Lua that goes on at r->lua.next. 0; -1: it is not such a function's.
  */
 static __always_inline int luajit_frame_add(struct unwind_area *a, __u64 code, __u64 next)
 {
@@ -395,17 +395,17 @@ static __always_inline int luajit_frame_add(struct unwind_area *a, __u64 code, _
 /*
  * The innermost frame while the block of code itself runs: around a call and a return, the register has a
  * frame that is not entered yet, or was left, and the other one its caller's bytecode. Returns the way to
- * the caller's frame. r->lua.outermost: 0 if the function does not run.
+ * the caller's frame. r->lua.next: 0 if the function does not run.
  */
 static __always_inline __u64 luajit_enter(struct runtime_state *r, __u64 function, __u64 way)
 {
-	__u64 next = r->lua.outermost, begin = 0, bytes = luajit_bytecode(&r->walk, function, &begin);
+	__u64 next = r->lua.next, begin = 0, bytes = luajit_bytecode(&r->walk, function, &begin);
 
 	if (next - begin - 1 < bytes)
 		return way;
 	if (next < LUA_STACK_BYTES_MAX && next & LUAJIT_WAY_RETURN) /* it is about to be stored */
 		way = next;
-	r->lua.outermost = 0;
+	r->lua.next = 0;
 	r->lua.skip = 1;
 	return luajit_returns_to(r->cursor, next) ? next : way;
 }
@@ -435,7 +435,7 @@ UNWIND_FN int luajit_frame(void)
 		way = luajit_enter(r, function, way);
 	r->lua.first = 0;
 	skip = r->lua.skip;
-	next = r->lua.outermost;
+	next = r->lua.next;
 	if (!skip && function != r->lua.state && luajit_bytecode(&r->walk, function, &begin) &&
 	    luajit_frame_add(a, begin - r->walk.instructions, next))
 		return RUNTIME_REASON_INCONSISTENT;
@@ -460,7 +460,7 @@ UNWIND_FN int luajit_frame(void)
 			       ? luajit_saved(a, lua_loop_at(a, r->lua.loop))
 			       : 0;
 	}
-	r->lua.outermost = next;
+	r->lua.next = next;
 	r->lua.kept = ends;
 	r->cursor = caller;
 	return 0;
