@@ -108,6 +108,15 @@ class Elf:
         return found
 
     @functools.cached_property
+    def stubs(self):
+        """name → [Symbol]: entries of a program's PLT that are the functions' addresses for all files of its process (gABI, Function Addresses)"""
+        found = collections.defaultdict(list)
+        for s, shndx in self._symbols(SHT_DYNSYM):
+            if not shndx and s.address and s.type == STT_FUNC:
+                found[self._string(s.name)].append(s)
+        return found
+
+    @functools.cached_property
     def functions(self):
         """Symbols of code, sorted; `name` is the place of the name."""
         found = [s for kind in (SHT_SYMTAB, SHT_DYNSYM) for s, shndx in self._symbols(kind)
@@ -162,7 +171,7 @@ class Elf:
         """Starts of functions whose address data has, or that the loader or the unwinder calls."""
         self.needed  # knows what the loader calls
         found = self.pointers | self.called_by_loader | self.personalities | self._by_offsets()
-        for symbols in self.exports.values():
+        for symbols in (*self.exports.values(), *self.stubs.values()):
             found.update(s.address for s in symbols)
         return found & set(self.starts)
 

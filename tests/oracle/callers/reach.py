@@ -203,6 +203,8 @@ class Reach:
                         yield from self.resolved(other, s.address)
                     else:
                         yield Place(other, s.address)
+                if r.type == elf.R_GLOB_DAT:
+                    yield from (Place(other, s.address) for s in other.elf.stubs.get(r.name, ()))
 
     def resolved(self, module, resolver):
         """What an IFUNC's resolver can return: the functions that its code names."""
