@@ -247,6 +247,7 @@ static int on_drain(uint64_t expirations, void *data)
 	(void)expirations;
 	drain(a);
 	track_check(a->track);
+	parser_trim(false);
 	if (is_working(a))
 		pace_busy(&a->pace);
 	else

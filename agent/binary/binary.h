@@ -40,6 +40,7 @@ struct binary {
 	uint64_t names_delta;	/* add it to an address of that file to get the binary's */
 	struct proc_root *root; /* where to look for the debug file; a reference until that is done; NULL */
 	bool searched;		/* we have looked for a debug file */
+	bool of_system;		/* the file is one of the system's own (proc/system_file.h) */
 	bool generated;		/* no file: it stands for the code that a process has generated */
 	struct elf_segment *segments;
 	size_t n_segments;

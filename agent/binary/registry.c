@@ -540,6 +540,7 @@ void binary_registry_searched(struct binary_registry *r, uint32_t index, struct 
 		return;
 	proc_root_unref(TAKE_PTR(b->root));
 	b->searched = true;
+	b->of_system |= found->of_system;
 	if (b->names_fd < 0 && found->names_fd >= 0) {
 		b->names_version = found->names_version;
 		b->names_fd = TAKE_FD(found->names_fd);

@@ -51,6 +51,7 @@ struct binary_debug {
 	int debug_fd, names_fd;
 	uint64_t names_delta;
 	struct elf_version names_version; /* of names_fd */
+	bool of_system;			  /* the binary is a file of the system's own */
 };
 
 /* What the kernel says about the file of a mapping. */

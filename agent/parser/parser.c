@@ -27,6 +27,7 @@
 #include "agent/base/urgency.h"
 #include "agent/base/worker.h"
 #include "agent/parser/nursery.h"
+#include "agent/parser/idle.h"
 #include "agent/parser/progress.h"
 #include "agent/parser/room.h"
 #include "agent/parser/sandbox.h"
@@ -45,15 +46,16 @@ static struct {
 	const struct parser_operation *const *operations;
 	size_t n_operations;
 	struct kept_nursery nurseries[NURSERIES];
-	bool cancelled;				/* atomic */
-	pid_t urgent;				/* the nursery that has SCHED_DEADLINE; atomic */
-	uint64_t memory_bytes;			/* atomic */
-	uint64_t jobs, failed[PARSER_FAILURES]; /* atomic */
+	bool cancelled;				       /* atomic */
+	pid_t urgent;				       /* the nursery that has SCHED_DEADLINE; atomic */
+	uint64_t memory_bytes;			       /* atomic */
+	uint64_t jobs, again, failed[PARSER_FAILURES]; /* atomic */
 } state;
 
 /* A call on its way. */
 struct exchange {
 	struct parser_call *call;
+	struct parser_session *session;
 	struct buf *answer;
 	int socket, memfd;
 	uint8_t *packet;
@@ -61,8 +63,9 @@ struct exchange {
 	struct room room;
 };
 
-#define LOOK_MS 100u   /* between looks at a process that does not answer */
-#define ERRNO_MAX 4095 /* callers take the result for an error number, and negate it */
+#define IDLE_TIME_NS NS_PER_SEC /* for which a process waits for a further job */
+#define LOOK_MS 100u		/* between looks at a process that does not answer */
+#define ERRNO_MAX 4095		/* callers take the result for an error number, and negate it */
 #define PACKET_MAX (sizeof(struct wire_reply) + WIRE_INLINE_MAX)
 
 /* --- start and stop */
@@ -144,8 +147,11 @@ static int nursery_start(enum nursery_kind kind, const struct parser_operation *
 
 int parser_start(const struct parser_operation *const *operations, size_t n)
 {
-	int r = nursery_start(PARSES, operations, n);
 	bool opens = false;
+	int r;
+
+	idle_init();
+	r = nursery_start(PARSES, operations, n);
 
 	for (size_t i = 0; i < n; i++)
 		opens |= operations[i]->opens;
@@ -170,8 +176,15 @@ void parser_cancel(void)
 			(void)shutdown(state.nurseries[i].control, SHUT_RDWR);
 }
 
+void parser_trim(bool all)
+{
+	if (state.nurseries[PARSES].keeper)
+		idle_trim(all ? UINT64_MAX : clock_mono_ns() - IDLE_TIME_NS);
+}
+
 void parser_stop(void)
 {
+	parser_trim(true);
 	for (int i = 0; i < NURSERIES; i++) {
 		struct kept_nursery *k = &state.nurseries[i];
 
@@ -227,7 +240,8 @@ int parser_opener_pid(void)
 
 void parser_stats(struct parser_stats *ret)
 {
-	*ret = (struct parser_stats){.jobs = __atomic_load_n(&state.jobs, __ATOMIC_RELAXED)};
+	*ret = (struct parser_stats){.jobs = __atomic_load_n(&state.jobs, __ATOMIC_RELAXED),
+				     .again = __atomic_load_n(&state.again, __ATOMIC_RELAXED)};
 	for (int i = 0; i < PARSER_FAILURES; i++)
 		ret->failed[i] = __atomic_load_n(&state.failed[i], __ATOMIC_RELAXED);
 	for (int i = 0; i < NURSERIES; i++) {
@@ -410,8 +424,10 @@ static int answer_query(struct exchange *x, size_t len)
 	const struct wire_answer head = {.result = fd < 0 ? fd : 0};
 	struct packet p = {.head = &head, .head_len = sizeof head};
 
-	if (fd >= 0)
+	if (fd >= 0) {
 		p.fds[p.n_fds++] = fd;
+		x->session->spent = true;
+	}
 	return packet_send(x->socket, &p);
 }
 
@@ -431,6 +447,7 @@ static int give_room(struct exchange *x, uint64_t bytes)
 
 	if (x->room.bytes || !bytes)
 		return failed(PARSER_REFUSED);
+	x->session->spent = true; /* the memory does not all go back */
 	room_take(&x->room, x->pid, most && bytes > most ? most : bytes, wait_for_room);
 	worker_delegate(x->pid);
 	return packet_send(x->socket, &p);
@@ -464,6 +481,15 @@ static int take_answer(struct exchange *x, const struct wire_reply *reply, size_
 	return reply->result;
 }
 
+/* What the process says that it has used since its last word: it may say anything. */
+static void charge(struct parser_session *s, uint64_t cpu_ns)
+{
+	if (cpu_ns <= s->cpu_ns)
+		return;
+	urgency_charge(cpu_ns - s->cpu_ns);
+	s->cpu_ns = cpu_ns;
+}
+
 /* Why a process has ended without an answer; `status` as of wait(2). */
 static int ended(const struct exchange *x, const struct wire_reply *reply)
 {
@@ -493,7 +519,7 @@ static int converse(struct exchange *x)
 
 		if (r < 0)
 			return r;
-		urgency_charge(reply.cpu_ns);
+		charge(x->session, reply.cpu_ns);
 		switch (reply.kind) {
 		case WIRE_QUERY:
 			if (queries++ == PARSER_QUERIES_MAX)
@@ -523,20 +549,33 @@ static bool is_broken(int r)
 	return r == -ENOTRECOVERABLE || r == -ETIME || r == -ETIMEDOUT || r == -EAGAIN || r == -EPIPE;
 }
 
+/* The process was made for another thread, or has used up what it had. */
+static void be_urgent(struct parser_session *s)
+{
+	if (!urgency_allowance_us())
+		return;
+	on_urge(s->pid);
+	s->urgent = true;
+}
+
 static int exchange(struct exchange *x, struct parser_session *s, int operation)
 {
 	int r = 0;
 
+	x->session = s;
 	if (s->socket) {
 		x->socket = s->socket - 1;
 		worker_delegate(s->pid);
+		be_urgent(s);
 	} else {
 		worker_delegate(nursery_pid(x->call->operation->opens ? OPENS : PARSES));
 		r = request_process(x);
 		if (r == 0)
 			r = await_process(x);
 		s->pid = r < 0 ? 0 : r;
+		s->urgent = urgency_allowance_us() > 0;
 	}
+	s->jobs++;
 	x->pid = s->pid;
 	if (r >= 0)
 		r = send_request(x, operation);
@@ -548,13 +587,6 @@ static int exchange(struct exchange *x, struct parser_session *s, int operation)
 	if (is_broken(r))
 		parser_session_end(s);
 	return r;
-}
-
-void parser_session_end(struct parser_session *s)
-{
-	if (s->socket)
-		close(s->socket - 1);
-	*s = (struct parser_session){0};
 }
 
 int parser_session_call(struct parser_session *s, struct parser_call *call, struct buf *answer)
@@ -583,11 +615,33 @@ int parser_session_call(struct parser_session *s, struct parser_call *call, stru
 	return exchange(&x, s, operation);
 }
 
+/* What a job before this one has done to the process is not this one's fault: it is done once more, alone. */
+static int call_of_system(struct parser_call *call, struct buf *answer)
+{
+	struct parser_session s = {0};
+	const bool again = idle_take(&s, call->operation, urgency_allowance_us() > 0);
+	const size_t before = answer->len;
+	int r = parser_session_call(&s, call, answer);
+
+	if (again)
+		__atomic_add_fetch(&state.again, 1, __ATOMIC_RELAXED);
+	if (again && (is_broken(r) || r == -ENOMEM)) {
+		parser_session_end(&s);
+		answer->len = before;
+		r = parser_session_call(&s, call, answer);
+	}
+	idle_give(&s, call->operation);
+	return r;
+}
+
 int parser_call(struct parser_call *call, struct buf *answer)
 {
 	struct parser_session s = {0};
-	int r = parser_session_call(&s, call, answer);
+	int r;
 
+	if (call->of_system && state.nurseries[PARSES].keeper)
+		return call_of_system(call, answer);
+	r = parser_session_call(&s, call, answer);
 	parser_session_end(&s);
 	return r;
 }

@@ -7,7 +7,8 @@
  * and returns flat bytes, which the agent checks before it uses them. A bad file ends its own process only.
  *
  * One process, the nursery, is forked before there are threads, secrets or a BPF program; it forks one
- * process for each job, so that no job can have prepared anything for the next one.
+ * process for each job, so that no job can have prepared anything for the next one. Only jobs about files
+ * that root of the host has written share processes, among themselves: such files are of one origin.
  *
  *	agent's thread → nursery: a socket         nursery → thread: pid of the new process; how it ended
  *	thread → process: the job, descriptors     process → thread: queries, then the answer
@@ -28,6 +29,7 @@
 
 #include "agent/base/buf.h"
 #include "agent/parser/operation.h"
+#include "agent/parser/session.h"
 
 struct parser_call {
 	const struct parser_operation *operation;
@@ -40,6 +42,11 @@ struct parser_call {
 	 */
 	int (*query)(const void *query, size_t len, void *data);
 	void *data;
+	/*
+	 * The files are the system's own (proc_is_system_file): the process may do such jobs before and after
+	 * this one, until a query is answered with a descriptor.
+	 */
+	bool of_system;
 	/*
 	 * For how long its process may sleep while it is waited for, in milliseconds: a file system may not
 	 * answer, and then not even SIGKILL ends who reads from it. 0: for ever.
@@ -58,7 +65,8 @@ enum parser_failure {
 };
 
 struct parser_stats {
-	uint64_t jobs; /* handed to parser processes */
+	uint64_t jobs;	/* handed to parser processes */
+	uint64_t again; /* of them, about the system's files, to a process that had done one before */
 	uint64_t failed[PARSER_FAILURES];
 	uint64_t cpu_ns;   /* of parser processes that have ended */
 	uint64_t replaced; /* times that the nursery was forked again */
@@ -100,18 +108,10 @@ int parser_opener_pid(void);
  */
 int parser_call(struct parser_call *call, struct buf *answer);
 
-/*
- * Several jobs for one process, about bytes of one origin: what one of them does to the process, it does to
- * itself. They share its CPU time. Zeroed, it has no process yet. Used by one thread at a time.
- */
-struct parser_session {
-	int socket; /* + 1; 0: there is none */
-	int pid;
-};
-
 /* As parser_call. After a failure of its process, the session gets another one. */
 int parser_session_call(struct parser_session *s, struct parser_call *call, struct buf *answer);
-void parser_session_end(struct parser_session *s);
+/* Ends processes that wait for a job about the system's files: `all`, or those that have for a second. */
+void parser_trim(bool all);
 void parser_stats(struct parser_stats *ret);
 
 #endif

@@ -230,6 +230,7 @@ static void submit_files(struct names *n, struct symbol_cache *cache)
 						   .debug_delta = f->names_delta,
 						   .version = binary_version(f),
 						   .debug_version = &f->names_version,
+						   .of_system = f->of_system && f->names_fd < 0,
 						   .source_lines = lines};
 
 		if (symbol_job_new(&job, cache, file, &files) < 0 ||

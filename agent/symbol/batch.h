@@ -40,6 +40,7 @@ struct symbol_batch {
 	struct elf_version version, debug_version; /* of the contents whose names are wanted */
 	bool any_version, any_debug_version;	   /* the one, or the other, is not known */
 	uint64_t debug_delta;
+	bool of_system; /* both are files of the system's own */
 	/* Return only addresses with source lines, including those from debug information. */
 	bool source_lines;
 	size_t n_lines_left; /* addresses whose debug information was not read because time ran out */

@@ -404,6 +404,7 @@ static int copy_files(struct symbol_batch *b, const struct symbol_files *files)
 	if (files->debug_fd < 0)
 		return 0;
 	b->debug_delta = files->debug_delta;
+	b->of_system = files->of_system;
 	b->debug_fd = fcntl(files->debug_fd, F_DUPFD_CLOEXEC, 0);
 	return b->debug_fd < 0 ? -errno : 0;
 }

@@ -106,6 +106,7 @@ struct symbol_files {
 	int debug_fd;	      /* its separate debug file; -1: none */
 	uint64_t debug_delta; /* to be added to the addresses of the debug file */
 	const struct elf_version *version, *debug_version; /* of their contents; borrowed; NULL: any */
+	bool of_system;					   /* both are files of the system's own */
 	bool source_lines; /* only addresses with source lines, from debug information, too; needs
 				 symbol_dwarf_load (dwarf.h) */
 };

@@ -194,6 +194,9 @@ static const struct metric metrics[] = {
 	GAUGE("proflet_files_in_quarantine", agent.track.binaries.in_quarantine,
 	      "Files that are remembered as such now."),
 	COUNTER("proflet_parser_jobs_total", parser.jobs, "Jobs that were given to parser processes."),
+	COUNTER("proflet_parser_jobs_again_total", parser.again,
+		"Of these, jobs about files of the host's root, given to a process that had done one "
+		"before."),
 	LABELLED("proflet_parser_failures_total", "reason=\"crashed\"", parser.failed[PARSER_CRASHED],
 		 "Jobs of parser processes that failed, by reason."),
 	LABELLED("proflet_parser_failures_total", "reason=\"out_of_time\"", parser.failed[PARSER_OUT_OF_TIME],

@@ -14,6 +14,7 @@
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/runtime/facts.h"
 #include "agent/proc/root.h"
+#include "agent/proc/system_file.h"
 #include "agent/unwind/debug_search.h"
 #include "agent/unwind/debugfile.h"
 #include "agent/unwind/generated.h"
@@ -94,6 +95,8 @@ static int build(struct build_job *j)
 	if (r == 0) {
 		if (elf_file_htlhash(request.fd, j->htlhash) < 0)
 			j->htlhash[0] = '\0';
+		j->of_system |= proc_is_system_file(j->root, j->path, request.fd);
+		request.of_system = j->of_system;
 		r = table_job_run(&request, &result);
 		take_debug_files(j, &search, &result);
 		j->runtime = TAKE_PTR(result.runtime);
@@ -130,6 +133,7 @@ int build_job_new(struct build_job **ret, const struct binary *f, void *owner,
 	j->debug_fd = -1;
 	j->version = f->version;
 	j->any_version = !binary_version(f);
+	j->of_system = f->of_system;
 	j->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
 	if (j->fd < 0)
 		return -errno;

@@ -42,6 +42,7 @@ struct build_job {
 	struct unwind_blocks blocks;
 	uint64_t n_rows, build_ns, n_skipped;
 	char htlhash[33];	       /* empty when it could not be made */
+	bool of_system;		       /* the binary is a file of the system's own */
 	struct runtime_facts *runtime; /* owned; NULL: none */
 };
 

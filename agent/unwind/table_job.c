@@ -291,8 +291,10 @@ static int write_request(const struct table_request *request, struct parser_call
 
 int table_job_run(const struct table_request *request, struct table_result *ret)
 {
-	struct parser_call call = {
-		.operation = &table_operation, .query = answer_query, .data = (void *)request};
+	struct parser_call call = {.operation = &table_operation,
+				   .query = answer_query,
+				   .data = (void *)request,
+				   .of_system = request->of_system && request->debug_fd < 0};
 	_cleanup_buf_ struct buf answer = {0};
 	int r;
 

@@ -23,6 +23,7 @@ struct table_request {
 	int debug_fd;			   /* of the debug file that an earlier build used, or -1 */
 	const struct elf_version *version; /* of the content whose table is wanted; NULL: any */
 	struct debug_search *search;	   /* where its debug files may be */
+	bool of_system;			   /* as parser_call's: the binary; there is no debug file */
 	/*
 	 * Gets what is known of the language runtime before there is a table, once at most, on the worker
 	 * thread: of V8, whose functions can be found without one. Borrowed. NULL: it is not wanted.

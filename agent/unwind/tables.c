@@ -459,7 +459,11 @@ static bool is_scarce(int r)
 
 static void debug_finish(struct unwind_tables *c, struct build_job *j)
 {
-	struct binary_debug found = {j->debug.fd, j->names.fd, j->names.delta, j->names.version};
+	struct binary_debug found = {.debug_fd = j->debug.fd,
+				     .names_fd = j->names.fd,
+				     .names_delta = j->names.delta,
+				     .names_version = j->names.version,
+				     .of_system = j->of_system};
 
 	binary_registry_searched(c->binaries, j->file, &found);
 	j->debug.fd = found.debug_fd;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What it costs to build an unwind table, and to find names, in a parser process instead of here: for each
- * file both in turns, the least of some runs. A file that can be read here and not there is an error: the
- * sandbox forbids something that it must allow.
+ * What it costs to build an unwind table, and to find names, in a parser process instead of here: in one
+ * of its own, as a tenant's file gets, and in one that has done such a job before, as for a file of the
+ * system's. For each file all in turns, the least of some runs. A file that can be read here and not there is
+ * an error: the sandbox forbids something that it must allow.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,10 +37,12 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return (h ^ v) * 0x9e3779b97f4a7c15ull;
 }
 
-static struct outcome make_table(int fd, const char *path)
+enum where { HERE, APART, APART_AGAIN, WHERES };
+
+static struct outcome make_table(int fd, const char *path, bool of_system)
 {
 	struct debug_search search;
-	struct table_request request = {.fd = fd, .debug_fd = -1, .search = &search};
+	struct table_request request = {.fd = fd, .debug_fd = -1, .search = &search, .of_system = of_system};
 	struct table_result result;
 	struct outcome o = {.ns = clock_mono_ns()};
 
@@ -72,10 +75,11 @@ static size_t addresses_of(int fd, uint64_t ret[static ADDRESSES])
 	return k;
 }
 
-static struct outcome find_names(int fd, uint64_t *addrs, size_t n)
+static struct outcome find_names(int fd, uint64_t *addrs, size_t n, bool of_system)
 {
 	struct symbol_batch b = {.fd = fd,
 				 .debug_fd = -1,
+				 .of_system = of_system,
 				 .any_version = true,
 				 .any_debug_version = true,
 				 .addrs = addrs,
@@ -97,7 +101,7 @@ static struct outcome find_names(int fd, uint64_t *addrs, size_t n)
 }
 
 struct sums {
-	uint64_t here_ns, apart_ns;
+	uint64_t ns[WHERES];
 	unsigned n, differ;
 };
 
@@ -107,57 +111,71 @@ static void keep_least(struct outcome *least, struct outcome o)
 		*least = o;
 }
 
-static void compare(struct sums *s, const char *what, const char *path, const struct outcome *here,
-		    const struct outcome *apart)
+static void compare(struct sums *s, const char *what, const char *path, const struct outcome o[WHERES])
 {
 	s->n++;
-	s->here_ns += here->ns;
-	s->apart_ns += apart->ns;
-	if (here->result == apart->result && here->content == apart->content)
-		return;
-	s->differ++;
-	printf("DIFFERS %s: %s: here %d, in a parser process %d\n", what, path, here->result, apart->result);
+	for (int i = 0; i < WHERES; i++) {
+		s->ns[i] += o[i].ns;
+		if (o[i].result == o[HERE].result && o[i].content == o[HERE].content)
+			continue;
+		s->differ++;
+		printf("DIFFERS %s: %s: here %d, in a parser process %d\n", what, path, o[HERE].result,
+		       o[i].result);
+	}
+}
+
+static double ms(const struct sums *s, enum where where)
+{
+	return (double)s->ns[where] / 1e6 / s->n;
 }
 
 static void print(const char *what, const struct sums *s)
 {
-	printf("%-6s %u files, %u differ; here %.3f ms a file, in a parser process %.3f ms, ratio %.3f\n",
-	       what, s->n, s->differ, (double)s->here_ns / 1e6 / s->n, (double)s->apart_ns / 1e6 / s->n,
-	       (double)s->apart_ns / (double)s->here_ns);
+	printf("%-6s %u files, %u differ; here %.3f ms a file; in a process of its own %.3f ms, ratio %.3f; "
+	       "in one "
+	       "for several %.3f ms, ratio %.3f\n",
+	       what, s->n, s->differ, ms(s, HERE), ms(s, APART), ms(s, APART) / ms(s, HERE),
+	       ms(s, APART_AGAIN), ms(s, APART_AGAIN) / ms(s, HERE));
 }
 
 /*
- * A nursery, and a first job, which waits until that is ready; an empty request is refused. The agent's
- * nursery has no memory of jobs that were done before it was forked.
+ * A nursery, and a first job of each kind, which waits until that is ready; an empty request is refused. The
+ * agent's nursery has no memory of jobs that were done before it was forked.
  */
 static void start(void)
 {
-	struct parser_call call = {.operation = &table_operation};
-	_cleanup_buf_ struct buf answer = {0};
-
 	(void)malloc_trim(0);
-	if (parser_start(operations, ARRAY_SIZE(operations)) < 0 || parser_call(&call, &answer) != -EINVAL)
+	if (parser_start(operations, ARRAY_SIZE(operations)) < 0)
 		exit(2);
+	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
+		struct parser_call call = {.operation = operations[i], .of_system = true};
+		_cleanup_buf_ struct buf answer = {0};
+
+		if (parser_call(&call, &answer) != -EINVAL)
+			exit(2);
+	}
 }
 
 static void measure_file(const char *path, unsigned rounds, struct sums *tables, struct sums *names)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct outcome table[2] = {0}, name[2] = {0};
+	struct outcome table[WHERES] = {0}, name[WHERES] = {0};
 	uint64_t addrs[ADDRESSES];
 	size_t n = fd < 0 ? 0 : addresses_of(fd, addrs);
 
 	if (!n)
 		return;
-	for (unsigned i = 0; i < 2 * rounds; i++) {
-		if (i % 2) /* without a nursery, it is done here */
+	for (unsigned i = 0; i < WHERES * rounds; i++) {
+		const enum where where = i % WHERES;
+
+		if (where != HERE) /* without a nursery, it is done here */
 			start();
-		keep_least(&table[i % 2], make_table(fd, path));
-		keep_least(&name[i % 2], find_names(fd, addrs, n));
+		keep_least(&table[where], make_table(fd, path, where == APART_AGAIN));
+		keep_least(&name[where], find_names(fd, addrs, n, where == APART_AGAIN));
 		parser_stop();
 	}
-	compare(tables, "table", path, &table[0], &table[1]);
-	compare(names, "names", path, &name[0], &name[1]);
+	compare(tables, "table", path, table);
+	compare(names, "names", path, name);
 }
 
 int main(int argc, char **argv)

@@ -255,7 +255,7 @@ Test(registry, binaries_of_a_tenant_share_a_root)
 	static const uint64_t tenants[] = {1, 1, 2};
 	struct proc_root *roots[ARRAY_SIZE(tenants)];
 	struct binary *b[ARRAY_SIZE(tenants)];
-	struct binary_debug found = {-1, -1, 0, {0}};
+	struct binary_debug found = {.debug_fd = -1, .names_fd = -1};
 	_cleanup_files_ struct files f;
 	uint32_t index;
 

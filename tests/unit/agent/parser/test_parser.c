@@ -22,6 +22,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/worker.h"
 #include "agent/base/flat.h"
+#include "agent/parser/idle.h"
 
 #define BIG_BYTES (3u << 20)
 #define MIB ((uint64_t)1 << 20)
@@ -266,7 +267,7 @@ static int run_period(struct parser_job *job)
 
 static int run_count(struct parser_job *job);
 static const struct parser_operation period = {"period", sizeof(struct period), run_period, false};
-static const struct parser_operation counts = {"count", 8, run_count, false};
+static const struct parser_operation counts = {"count", 16, run_count, false};
 static const struct parser_operation sleeps = {"sleep", 0, run_sleep, false},
 				     opener = {"open", 0, run_open, true},
 				     opens_more = {"open more", 0, run_open_more, true},
@@ -400,11 +401,18 @@ Test(parser, queries, .init = start)
 	cr_assert_eq(n, PARSER_QUERIES_MAX);
 }
 
+/* Its number in its process, and the process. "q": after a query; "2": crashes if it is not the first. */
 static int run_count(struct parser_job *job)
 {
 	static uint64_t n; /* of this process */
+	const char wish = job->request_len ? (char)job->request[0] : '\0';
+	int fd = wish == 'q' ? job->query(job, "x", 1) : -1;
 
-	return flat_put_u64(job->answer, ++n);
+	if (fd >= 0)
+		close(fd);
+	if (wish == '2' && n)
+		__builtin_trap();
+	return flat_put_u64(job->answer, ++n) < 0 ? -ENOMEM : flat_put_u64(job->answer, (uint64_t)getpid());
 }
 
 static uint64_t count(struct parser_session *session, const struct parser_operation *o)
@@ -432,6 +440,77 @@ Test(parser, one_job_a_process_but_in_a_session, .init = start)
 	cr_expect_eq(count(&session, &counts), 1, "another process");
 	parser_session_end(&session);
 	cr_expect_eq(session.socket, 0);
+}
+
+/* One about the system's files. */
+static uint64_t count_of_system(const char *wish, pid_t *ret_pid)
+{
+	unsigned queries = 0;
+	struct parser_call c = {
+		.operation = &counts, .of_system = true, .query = answer_with_file, .data = &queries};
+	_cleanup_buf_ struct buf answer = {0};
+	struct flat_reader r;
+	uint64_t n;
+
+	cr_assert_eq(buf_puts(&c.request, wish), 0);
+	cr_assert_eq(parser_call(&c, &answer), 0);
+	buf_fini(&c.request);
+	r = flat_read(answer.data, answer.len);
+	n = flat_u64(&r);
+	*ret_pid = (pid_t)flat_u64(&r);
+	cr_assert(flat_done(&r), "one answer");
+	return n;
+}
+
+Test(parser, jobs_about_the_systems_files_share_a_process, .init = start)
+{
+	struct parser_stats s;
+	pid_t pid, other;
+
+	cr_expect_eq(count_of_system("", &pid), 1);
+	cr_expect_eq(count_of_system("", &other), 2);
+	cr_expect_eq(other, pid);
+	cr_expect_eq(count(NULL, &counts), 1, "a tenant's");
+	cr_expect_eq(count_of_system("", &other), 3);
+	parser_stats(&s);
+	cr_expect_eq(s.again, 2);
+	parser_trim(false);
+	cr_expect_eq(count_of_system("", &other), 4, "it has not waited for long");
+	parser_trim(true);
+	cr_expect_eq(count_of_system("", &other), 1);
+	cr_expect_neq(other, pid);
+}
+
+Test(parser, a_process_for_several_does_not_live_for_ever, .init = start)
+{
+	pid_t pid;
+
+	for (uint64_t i = 0; i < 2ull * IDLE_JOBS_MAX; i++)
+		cr_expect_eq(count_of_system("", &pid), i % IDLE_JOBS_MAX + 1);
+}
+
+Test(parser, a_descriptor_by_a_query_is_of_somebody_else, .init = start)
+{
+	pid_t pid;
+
+	cr_expect_eq(count_of_system("q", &pid), 1);
+	cr_expect_eq(count_of_system("", &pid), 1);
+	cr_expect_eq(count_of_system("q", &pid), 2);
+	cr_expect_eq(count_of_system("", &pid), 1);
+}
+
+Test(parser, what_an_earlier_job_has_done_is_not_the_next_ones_fault, .init = start)
+{
+	struct parser_stats s;
+	pid_t pid, other;
+
+	cr_expect_eq(count_of_system("", &pid), 1);
+	cr_expect_eq(count_of_system("2", &other), 1, "done once more, in a process of its own");
+	cr_expect_neq(other, pid);
+	parser_stats(&s);
+	cr_expect_eq(s.failed[PARSER_CRASHED], 1);
+	cr_assert_eq(kill(other, SIGKILL), 0);
+	cr_expect_eq(count_of_system("", &pid), 1, "somebody has killed the one that waited");
 }
 
 Test(parser, a_crash_costs_its_own_job, .init = start)
