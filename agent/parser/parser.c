@@ -59,7 +59,8 @@ struct exchange {
 	struct buf *answer;
 	int socket, memfd;
 	uint8_t *packet;
-	pid_t pid; /* of the process; 0: not known yet */
+	pid_t pid;     /* of the process; 0: not known yet */
+	bool answered; /* it waits for a further job, and not for a word about this one */
 	struct room room;
 };
 
@@ -534,6 +535,7 @@ static int converse(struct exchange *x)
 				return r;
 			break;
 		case WIRE_ANSWER:
+			x->answered = true;
 			return take_answer(x, &reply, len);
 		case WIRE_ENDED:
 			return ended(x, &reply);
@@ -584,7 +586,7 @@ static int exchange(struct exchange *x, struct parser_session *s, int operation)
 	room_give(&x->room);
 	worker_delegate(0);
 	s->socket = x->socket + 1;
-	if (is_broken(r))
+	if (is_broken(r) || !x->answered)
 		parser_session_end(s);
 	return r;
 }
@@ -626,7 +628,7 @@ static int call_of_system(struct parser_call *call, struct buf *answer)
 	if (again)
 		__atomic_add_fetch(&state.again, 1, __ATOMIC_RELAXED);
 	if (again && (is_broken(r) || r == -ENOMEM)) {
-		parser_session_end(&s);
+		parser_session_end(&s); /* short of memory: earlier jobs have taken some */
 		answer->len = before;
 		r = parser_session_call(&s, call, answer);
 	}

@@ -165,9 +165,14 @@ def body(s):
     again(s, agent, s.path("attempt-0"))
     lies = [owned.file(f"{lie}-{n}", model, lie, agent.process.pid, seed=n + 1) for lie, count in LIES.items() for n in range(count * TIMES)]
     run_all(s, lies, FILE_CPU)
+    company = owned.evidence(len(names))[0]
     strikes(s, owned, agent, model)
     trial.endure()
     metrics = agent.metrics()
+    company += owned.evidence(len(names))[0]  # strikes() has begun anew
+    s.check("none of their processes reads another file, though those of the system's files do",
+            not company and metrics.get("proflet_parser_jobs_again_total", 0) > 0,
+            f"{company} did, {metrics.get('proflet_parser_jobs_again_total', 0):.0f} of {metrics['proflet_parser_jobs_total']:.0f} jobs by one that had read a file")
     s.check("harmful files are counted", metrics.get('proflet_files_quarantined_total{reason="crashed"}', 0) >= len(names) // 2,
             str({k: int(v) for k, v in metrics.items() if v and k.startswith(("proflet_files_", "proflet_parser_failures"))}))
     s.check("and logged, with path and reason, once a minute", 1 <= len(agent.lines("level=warn.*the process that read it for")) <= 10,

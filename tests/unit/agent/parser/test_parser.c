@@ -442,6 +442,29 @@ Test(parser, one_job_a_process_but_in_a_session, .init = start)
 	cr_expect_eq(session.socket, 0);
 }
 
+/* It cannot be sent. */
+static int answer_with_closed(const void *query, size_t len, void *data)
+{
+	int fd = answer_with_file(query, len, data);
+
+	close(fd);
+	return fd;
+}
+
+Test(parser, who_still_waits_for_a_word_gets_no_further_job, .init = start)
+{
+	struct parser_session session = {0};
+	_cleanup_buf_ struct buf answer = {0};
+	unsigned n = 0;
+	struct parser_call c = {.operation = &queries_once, .query = answer_with_closed, .data = &n};
+
+	cr_assert_eq(parser_session_call(&session, &c, &answer), -EBADF);
+	c.query = answer_with_file;
+	cr_assert_eq(parser_session_call(&session, &c, &answer), 0);
+	cr_assert_str_eq(buf_str(&answer), "found");
+	parser_session_end(&session);
+}
+
 /* One about the system's files. */
 static uint64_t count_of_system(const char *wish, pid_t *ret_pid)
 {
