@@ -7,6 +7,7 @@
 #ifndef PROFLET_UNWIND_RULE_JOB_H
 #define PROFLET_UNWIND_RULE_JOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "agent/elf/cfi/frame_rule.h"
@@ -19,10 +20,12 @@ struct parser_operation;
 extern const struct parser_operation rule_operation;
 
 /*
- * `fd` may have O_PATH. `version`: of the content whose rules are wanted; NULL: any. 0: the result for each
- * address is in query[].error; -ESTALE; -errno as frame_rules_find and parser_call; -EBADMSG: no answer.
+ * `fd` may have O_PATH. `version`: of the content whose rules are wanted; NULL: any. `of_system`: as
+ * parser_call's. 0: the result for each address is in query[].error; -ESTALE; -errno as frame_rules_find and
+ * parser_call; -EBADMSG: no answer.
  */
-int rule_job_run(int fd, const struct elf_version *version, struct frame_query *query, size_t n);
+int rule_job_run(int fd, const struct elf_version *version, bool of_system, struct frame_query *query,
+		 size_t n);
 /* Reads and checks what a parser process has answered. 0 or -EBADMSG. */
 int rule_answer_read(struct frame_query *query, size_t n, const void *bytes, size_t len);
 

@@ -95,6 +95,7 @@ struct rules_job {
 	int fd;
 	struct elf_version version; /* of the content whose rules are wanted */
 	bool any_version;	    /* it is not an ELF file */
+	bool of_system;		    /* the file is one of the system's own */
 	int error;
 	dev_t dev;
 	bool stuck;
@@ -346,7 +347,7 @@ static void job_run(struct worker_job *job)
 {
 	struct rules_job *j = container_of(job, struct rules_job, job);
 
-	j->error = rule_job_run(j->fd, j->any_version ? NULL : &j->version, j->query, j->n);
+	j->error = rule_job_run(j->fd, j->any_version ? NULL : &j->version, j->of_system, j->query, j->n);
 }
 
 static void entry_answer(struct rules *r, struct entry *e, int error, const struct frame_rule *rule)
@@ -482,6 +483,7 @@ static int job_new(struct rules_job **ret, struct rules *r, uint32_t file)
 	j->n = 0;
 	j->version = b->version;
 	j->any_version = !binary_version(b);
+	j->of_system = b->of_system;
 	j->fd = fcntl(b->fd, F_DUPFD_CLOEXEC, 3);
 	if (j->fd < 0) {
 		free(j);
