@@ -195,33 +195,29 @@ const struct parser_operation beam_operation = {
 
 /* --- in the agent */
 
+static bool is_valid(const void *layout)
+{
+	return beam_layout_valid(layout);
+}
+
 int beam_job_run(struct parser_session *session, struct beam_process *p, const struct vm_wanted *wanted,
 		 size_t n, struct buf *answer)
 {
-	_cleanup_buf_ struct buf got = {0};
-	struct beam_layout layout;
-	struct flat_reader from;
 	struct wish wish;
-	int r;
 
 	memset(&wish, 0, sizeof wish);
 	wish.vm = p->vm;
 	wish.layout = p->layout;
 	wish.n = n;
-	r = vm_job_call(session,
-			&(struct vm_job){.operation = &beam_operation,
-					 .mem = p->mem,
-					 .head = &wish,
-					 .head_bytes = sizeof wish,
-					 .wanted = wanted,
-					 .n = n},
-			&got);
-	if (r < 0)
-		return r;
-	from = flat_read(got.data, got.len);
-	flat_get(&from, &layout, sizeof layout);
-	if (from.bad || !beam_layout_valid(&layout))
-		return -EBADMSG;
-	p->layout = layout;
-	return buf_append(answer, from.at, (size_t)(from.end - from.at));
+	return vm_job_call(session,
+			   &(struct vm_job){.operation = &beam_operation,
+					    .mem = p->mem,
+					    .head = &wish,
+					    .head_bytes = sizeof wish,
+					    .wanted = wanted,
+					    .n = n,
+					    .layout = &p->layout,
+					    .layout_bytes = sizeof p->layout,
+					    .valid = is_valid},
+			   answer);
 }

@@ -192,33 +192,29 @@ const struct parser_operation hotspot_operation = {
 
 /* --- in the agent */
 
+static bool is_valid(const void *layout)
+{
+	return hotspot_layout_valid(layout);
+}
+
 int hotspot_job_run(struct parser_session *session, struct hotspot_process *p, const struct vm_wanted *wanted,
 		    size_t n, struct buf *answer)
 {
-	_cleanup_buf_ struct buf got = {0};
-	struct flat_reader from;
-	struct hotspot_layout layout;
 	struct wish wish;
-	int r;
 
 	memset(&wish, 0, sizeof wish);
 	wish.vm = p->vm;
 	wish.layout = p->layout;
 	wish.n = n;
-	r = vm_job_call(session,
-			&(struct vm_job){.operation = &hotspot_operation,
-					 .mem = p->mem,
-					 .head = &wish,
-					 .head_bytes = sizeof wish,
-					 .wanted = wanted,
-					 .n = n},
-			&got);
-	if (r < 0)
-		return r;
-	from = flat_read(got.data, got.len);
-	flat_get(&from, &layout, sizeof layout);
-	if (from.bad || !hotspot_layout_valid(&layout))
-		return -EBADMSG;
-	p->layout = layout;
-	return buf_append(answer, from.at, (size_t)(from.end - from.at));
+	return vm_job_call(session,
+			   &(struct vm_job){.operation = &hotspot_operation,
+					    .mem = p->mem,
+					    .head = &wish,
+					    .head_bytes = sizeof wish,
+					    .wanted = wanted,
+					    .n = n,
+					    .layout = &p->layout,
+					    .layout_bytes = sizeof p->layout,
+					    .valid = is_valid},
+			   answer);
 }

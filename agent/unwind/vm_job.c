@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/base/cleanup.h"
 #include "agent/elf/code/hotspot_rows.h"
 #include "agent/parser/parser.h"
 #include "agent/unwind/code_job.h"
@@ -67,8 +68,21 @@ void vm_records_fini(struct vm_records *v)
 	buf_fini(&v->names);
 }
 
+/* The process may have answered anything. */
+static int take_layout(const struct vm_job *job, const struct buf *got, struct buf *answer)
+{
+	struct flat_reader from = flat_read(got->data, got->len);
+	const uint8_t *layout = flat_bytes(&from, job->layout_bytes);
+
+	if (!layout || !job->valid(layout))
+		return -EBADMSG;
+	memcpy(job->layout, layout, job->layout_bytes);
+	return buf_append(answer, from.at, (size_t)(from.end - from.at));
+}
+
 int vm_job_call(struct parser_session *session, const struct vm_job *job, struct buf *answer)
 {
+	_cleanup_buf_ struct buf got = {0};
 	struct parser_call call = {
 		.operation = job->operation, .fds = {job->mem}, .n_fds = 1, .patience_ms = PATIENCE_MS};
 	int r = buf_append(&call.request, job->head, job->head_bytes);
@@ -76,9 +90,9 @@ int vm_job_call(struct parser_session *session, const struct vm_job *job, struct
 	if (r == 0)
 		r = buf_append(&call.request, job->wanted, job->n * sizeof *job->wanted);
 	if (r == 0)
-		r = parser_session_call(session, &call, answer);
+		r = parser_session_call(session, &call, job->layout ? &got : answer);
 	buf_fini(&call.request);
-	return r;
+	return r < 0 || !job->layout ? r : take_layout(job, &got, answer);
 }
 
 int vm_record_next(struct flat_reader *from, struct vm_record *ret)

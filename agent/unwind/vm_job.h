@@ -6,6 +6,7 @@
 #ifndef PROFLET_UNWIND_VM_JOB_H
 #define PROFLET_UNWIND_VM_JOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,9 +48,16 @@ struct vm_job {
 	size_t head_bytes;
 	const struct vm_wanted *wanted;
 	size_t n;
+	/* What a machine's objects look like stands in front of the records, to be kept; NULL: nothing. */
+	void *layout;
+	size_t layout_bytes;
+	bool (*valid)(const void *layout);
 };
 
-/* Appends the operation's answer. 0, or -errno of parser_session_call. */
+/*
+ * Appends the operation's records to `answer`, and sets the layout. 0, or -errno of parser_session_call;
+ * -EBADMSG: the layout is not valid.
+ */
 int vm_job_call(struct parser_session *session, const struct vm_job *job, struct buf *answer);
 
 /* A record of an answer; pointers are borrowed from it. */
