@@ -177,7 +177,10 @@ static void take_as_is(const struct sample_view *v, struct sample_view *ret)
 	ret->stack = NULL;
 }
 
-/* Cuts a stack after its last valid frame. False: all of its frames are valid. */
+/*
+ * Cuts a stack after its last valid frame. False: all of its frames are valid, or all before the one that the
+ * saved stack is of: a valid step has led to it, so the walk goes on from there.
+ */
 static bool cut(struct completion *c, const struct sample_view *v, const struct proc_maps *used,
 		const struct proc_maps *right, struct sample_view *ret)
 {
@@ -187,7 +190,7 @@ static bool cut(struct completion *c, const struct sample_view *v, const struct 
 	if (used && right)
 		n = unwind_frames_valid(c->options.tables, used, right, v->frames + v->n_kernel, v->n_user,
 					&next);
-	if (n == v->n_user)
+	if (n == v->n_user || (used && right && v->saved && n >= finisher_kept(v)))
 		return false;
 	finisher_cut(c->finisher, v, n < 0 ? 0 : (uint16_t)n, next, ret);
 	c->stats.cut++;

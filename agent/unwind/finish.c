@@ -179,6 +179,13 @@ static void segments_return(struct finisher *f, struct sample_view *ret)
 	ret->segments = (const struct runtime_segment *)(f->area.frames + RUNTIME_KEPT);
 }
 
+/* A frame without a table or with an unsupported rule is in the record, and will be added again. */
+uint16_t finisher_kept(const struct sample_view *v)
+{
+	return v->n_user -
+	       ((v->ending == ENDING_NO_TABLE || v->ending == ENDING_UNSUPPORTED_RULE) && v->n_user);
+}
+
 static void state_restore(struct finisher *f, const struct sample_view *v, uint32_t list)
 {
 	const struct saved_stack *saved = v->saved;
@@ -194,8 +201,7 @@ static void state_restore(struct finisher *f, const struct sample_view *v, uint3
 	t->sp = saved->sp;
 	t->fp = saved->fp;
 	t->list = list;
-	/* a frame without a table or with an unsupported rule is in the record, and will be added again */
-	t->n = n - ((v->ending == ENDING_NO_TABLE || v->ending == ENDING_UNSUPPORTED_RULE) && v->n_user);
+	t->n = (uint32_t)v->n_kernel + finisher_kept(v);
 	t->limit = v->n_kernel + f->options.user_frames;
 	t->innermost = saved->innermost;
 	t->have_regs = 1;

@@ -49,6 +49,8 @@ void finisher_free(struct finisher *f);
  * further.
  */
 bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t list, struct sample_view *ret);
+/* How many of the sample's user frames the walk from its saved stack keeps: those before the one it is of. */
+uint16_t finisher_kept(const struct sample_view *v);
 /* The process address of the frame at which the last walk ended. */
 uint64_t finisher_address(const struct finisher *f);
 /* Drops the rules of the file, because its index is about to be given to another. */

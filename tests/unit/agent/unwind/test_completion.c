@@ -815,6 +815,40 @@ Test(completion, with_its_stack_an_outdated_one_is_walked_again)
 	cr_expect_eq(stats(&s).cut, 0);
 }
 
+Test(completion, the_frame_that_an_outdated_list_ended_at_is_walked_again)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	outdate(&s, &r, CODE + 0x8000);
+	r.head.ending =
+		ENDING_NO_TABLE; /* of a file that the memory is not of any more; the stack is from there */
+	r.head.n_user = 1;
+	r.frames[0] = frame_native(s.program, 0x100);
+	take_record(&s, &r);
+	cr_assert_eq(s.n, 1);
+	expect_whole(&s.outcomes[0]);
+	cr_expect_eq(stats(&s).cut, 0);
+}
+
+Test(completion, a_frame_that_an_outdated_list_has_led_to_is_none)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	outdate(&s, &r, CODE + 0x8000);
+	r.head.ending = ENDING_NO_TABLE;
+	r.frames[0] = frame_anonymous(CODE + 0x8200); /* the step from here */
+	r.frames[1] = frame_native(s.program, 0x100);
+	take_record(&s, &r);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[0].n_user, 0);
+	cr_expect_eq(stats(&s).cut, 1);
+}
+
 Test(completion, a_stack_from_the_start_never_makes_it_shorter)
 {
 	/* the program could read on where the copy ends */
