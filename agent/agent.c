@@ -44,6 +44,7 @@
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
+#define RUNTIMES_NS (400 * NS_PER_MS)	  /* that sampling waits for language runtimes to be known */
 #define URGENT_START_NS (5 * NS_PER_SEC)  /* tables for what runs are built meanwhile */
 #define FLUSH_SAMPLES_NS (5 * NS_PER_SEC) /* for what the last samples lack */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
@@ -686,6 +687,8 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 		r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);
+	if (r == 0)
+		track_begin_runtimes(a->track); /* while the program is loaded */
 	if (r == 0 && !probe_is_tick(a->probe))
 		r = load_end(a->probe, ret_why);
 	if (r == 0)
@@ -735,6 +738,13 @@ struct loop *agent_loop(struct agent *a)
 	return a->loop;
 }
 
+/* The threads that load the program had what the kernel grants urgent threads; now it can have others. */
+static void await_runtimes(struct agent *a)
+{
+	worker_hurry(a->worker);
+	track_await_runtimes(a->track, RUNTIMES_NS);
+}
+
 int agent_start(struct agent *a, char **ret_why)
 {
 	int r;
@@ -747,6 +757,8 @@ int agent_start(struct agent *a, char **ret_why)
 	priority_short_slices(); /* after the workers were created, which must not inherit it */
 	if (a->options.settle_ns)
 		track_settle(a->track, a->options.settle_ns);
+	else
+		await_runtimes(a);
 	r = probe_attach(a->probe);
 	if (r < 0) {
 		*ret_why = why("the sampling event could not be opened: %s", strerror(-r));

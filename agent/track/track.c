@@ -377,13 +377,14 @@ void track_check(struct track *t)
 	warn_of_files(t);
 }
 
-void track_settle(struct track *t, uint64_t timeout_ns)
+/* Until nothing more is expected, or the time is over. */
+static void settle(struct track *t, uint64_t timeout_ns, bool (*expects)(const struct track *t))
 {
 	const struct host_clock *clock = &t->options.host.clock;
 	const struct job_pool *workers = &t->options.host.workers;
 	uint64_t deadline = clock->mono_ns() + timeout_ns, now;
 
-	while (track_working(t) && (now = clock->mono_ns()) < deadline) {
+	while (expects(t) && (now = clock->mono_ns()) < deadline) {
 		uint64_t step = deadline - now < SETTLE_STEP_NS ? deadline - now : SETTLE_STEP_NS;
 
 		if (requests_pending(t->requests))
@@ -393,6 +394,30 @@ void track_settle(struct track *t, uint64_t timeout_ns)
 		track_check(t);
 		track_progress(t);
 	}
+}
+
+void track_begin_runtimes(struct track *t)
+{
+	if (!t->options.runtimes)
+		return;
+	unwind_tables_prefer_runtimes(t->tables);
+	unwind_tables_pump(t->tables);
+}
+
+static bool expects_runtimes(const struct track *t)
+{
+	return t->options.runtimes && unwind_tables_expects_runtimes(t->tables);
+}
+
+void track_await_runtimes(struct track *t, uint64_t timeout_ns)
+{
+	track_begin_runtimes(t); /* some files may have been opened since */
+	settle(t, timeout_ns, expects_runtimes);
+}
+
+void track_settle(struct track *t, uint64_t timeout_ns)
+{
+	settle(t, timeout_ns, track_working);
 }
 
 bool track_attribute(struct track *t, const struct sample_view *v, struct sampled_task *ret)

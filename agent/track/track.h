@@ -95,6 +95,12 @@ void track_check(struct track *t);
 /* Publishes new tables and hands out more work. Call after worker_collect. */
 void track_progress(struct track *t);
 /*
+ * Has what is known of language runtimes made first, and blocks until it is known, or the time is over:
+ * before sampling starts. track_begin_runtimes may be called earlier, so that threads work meanwhile.
+ */
+void track_begin_runtimes(struct track *t);
+void track_await_runtimes(struct track *t, uint64_t timeout_ns);
+/*
  * Blocks until all known binaries have a table, or the time is over. For recordings, before sampling starts.
  */
 void track_settle(struct track *t, uint64_t timeout_ns);

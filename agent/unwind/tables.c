@@ -262,6 +262,63 @@ void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_n
 	}
 }
 
+/* --- language runtimes, at the start */
+
+#define PREFERRED_MAX 16u
+
+static uint64_t code_bytes(const struct binary_table *f)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < f->binary->n_segments; i++)
+		bytes += f->binary->segments[i].executable ? f->binary->segments[i].file_bytes : 0;
+	return bytes;
+}
+
+static int by_code_bytes(const void *a, const void *b)
+{
+	const uint64_t x = code_bytes(*(struct binary_table *const *)a),
+		       y = code_bytes(*(struct binary_table *const *)b);
+
+	return (x > y) - (x < y);
+}
+
+/* Those whose build waits or runs. Returns their number. */
+static unsigned likely_runtimes(const struct unwind_tables *c, struct binary_table *ret[PREFERRED_MAX])
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i <= c->top && n < PREFERRED_MAX; i++) {
+		struct binary_table *f = unwind_tables_get(c, i);
+
+		if (f && !f->generated && f->binary->refs && !f->runtime && binary_table_pending(f) &&
+		    runtime_facts_likely(f->binary->module.name))
+			ret[n++] = f;
+	}
+	return n;
+}
+
+void unwind_tables_prefer_runtimes(struct unwind_tables *c)
+{
+	struct binary_table *found[PREFERRED_MAX];
+	const unsigned n = likely_runtimes(c, found);
+
+	qsort(found, n, sizeof found[0], by_code_bytes);
+	for (unsigned i = 0; i < n; i++)
+		wait_urgently(c, found[i]);
+}
+
+bool unwind_tables_expects_runtimes(const struct unwind_tables *c)
+{
+	struct binary_table *found[PREFERRED_MAX];
+	const unsigned n = likely_runtimes(c, found);
+
+	for (unsigned i = 0; i < n; i++)
+		if (found[i]->urgent)
+			return true;
+	return false;
+}
+
 uint32_t unwind_tables_change(const struct unwind_tables *c)
 {
 	return c->change;

@@ -45,7 +45,7 @@ struct unwind_placed {
 struct binary_table {
 	const struct binary *binary; /* borrowed */
 	enum unwind_table_state state;
-	bool urgent;	       /* a sample has hit the binary */
+	bool urgent;	       /* a sample has hit the binary, or it is likely a runtime that is awaited */
 	struct build_job *job; /* with the workers, not stuck there; NULL: none */
 	struct fair_wait wait;
 	bool stuck;   /* its job is blocked, and has not returned yet */
@@ -156,6 +156,13 @@ struct binary_table *unwind_tables_get(const struct unwind_tables *t, uint32_t i
  * it was put off, it is tried now and then.
  */
 void unwind_tables_touch(struct unwind_tables *t, uint32_t index, uint64_t now_ns);
+/*
+ * Builds for binaries that are likely language runtimes go first, the smallest before the others: frames of a
+ * language, a sample has only once its runtime is known. Of many such binaries, for the first ones.
+ */
+void unwind_tables_prefer_runtimes(struct unwind_tables *t);
+/* Whether one of these may still become known, after a call of unwind_tables_prefer_runtimes. */
+bool unwind_tables_expects_runtimes(const struct unwind_tables *t);
 /* Submits queued builds to the workers. Call it after adding binaries, and after worker_collect. */
 void unwind_tables_pump(struct unwind_tables *t);
 /* Counts builds that ended. A list made before the last change of one of its binaries is outdated. */

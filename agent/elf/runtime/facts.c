@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/base/cleanup.h"
 #include "agent/elf/file/arch.h"
 #include "agent/elf/file/elf_image.h"
 
@@ -63,6 +64,18 @@ int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img)
 		ret->kind = r == 0 ? RUNTIME_FILE_RUBY : RUNTIME_FILE_NONE;
 	}
 	return r == -ENOENT ? read_vm(ret, img) : r;
+}
+
+bool runtime_facts_likely(const char *name)
+{
+	static const char *const languages[] = {"python", "ruby", "php", "perl", "lua", "node"};
+
+	if (strncmp(name, "lib", 3) == 0)
+		name += 3;
+	for (size_t i = 0; i < ARRAY_SIZE(languages); i++)
+		if (strncmp(name, languages[i], strlen(languages[i])) == 0)
+			return true;
+	return false;
 }
 
 bool runtime_facts_valid(const struct runtime_facts *f)

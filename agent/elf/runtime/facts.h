@@ -51,6 +51,11 @@ struct runtime_facts {
 
 /* 0: *ret describes the runtime in the file; -ENOENT: there is none; -ENOMEM. On failure, *ret is zeroed. */
 int runtime_facts_read(struct runtime_facts *ret, struct elf_image *img);
+/*
+ * Whether a file of this name is mostly a runtime whose frames are read when a sample is taken: "python3.11",
+ * "libperl.so.5.36". Says nothing about the file.
+ */
+bool runtime_facts_likely(const char *name);
 /* Whether facts, which a parser process has sent, are such as runtime_facts_read gives, also on failure. */
 bool runtime_facts_valid(const struct runtime_facts *f);
 /* Whether the address, an ELF virtual one, is in the runtime's loop. */

@@ -289,3 +289,27 @@ Test(tables, a_runtime_is_known_whatever_becomes_of_the_table)
 	unwind_tables_stale(w.tables, python->binary->index);
 	cr_expect_null(python->runtime);
 }
+
+/* Frames of a language are read when a sample is taken, so its runtime must be known before. */
+Test(tables, likely_runtimes_are_awaited)
+{
+	_cleanup_world_ struct world w;
+	const struct binary_table *python, *perl, *other;
+
+	world_init(&w, 2, 8);
+	other = world_table(&w, world_add_libc(&w, "libother.so.1", 1));
+	perl = world_table(&w, world_add_libc(&w, "libperl.so.5.36", 2)); /* by its name */
+	python = world_table(&w, add_python(&w, "python3.8"));
+	cr_expect_not(unwind_tables_expects_runtimes(w.tables), "nobody has called for them");
+	unwind_tables_prefer_runtimes(w.tables);
+	cr_expect(unwind_tables_expects_runtimes(w.tables));
+	cr_expect(python->urgent);
+	cr_expect(perl->urgent);
+	cr_expect_not(other->urgent);
+	unwind_tables_pump(w.tables);
+	cr_expect_eq(python->state, TABLE_BUILDING);
+	world_settle(&w);
+	cr_assert_not_null(python->runtime);
+	cr_expect_null(perl->runtime, "its table is built, and it is none");
+	cr_expect_not(unwind_tables_expects_runtimes(w.tables));
+}
