@@ -289,6 +289,7 @@ static bool complete(struct completion *c, struct process *p, const struct sampl
 	if (outdated && !(right && v->saved && v->from_start)) {
 		if (cut(c, v, used, right, ret) || !v->saved)
 			return true;
+		ret->n_user = finisher_kept(v); /* the frame to go on from is that of the outdated list */
 	}
 	if (!right || !v->saved) /* the mappings of that time are forgotten */
 		return true;

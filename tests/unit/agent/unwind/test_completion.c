@@ -832,6 +832,25 @@ Test(completion, the_frame_that_an_outdated_list_ended_at_is_walked_again)
 	cr_expect_eq(stats(&s).cut, 0);
 }
 
+Test(completion, where_nothing_is_mapped_any_more_the_outdated_frame_goes)
+{
+	_cleanup_scene_ struct scene s;
+	struct record r;
+
+	scene_init(&s, 1u << 20);
+	outdate(&s, &r, CODE + 0x8000);
+	proc_maps_unref(s.process->maps);
+	cr_assert_eq(proc_maps_new(&s.process->maps, NULL), 0);
+	r.head.ending = ENDING_NO_TABLE;
+	r.head.n_user = 1;
+	r.frames[0] = frame_native(s.program, 0x100);
+	take_record(&s, &r);
+	completion_finish(s.completion);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].n_user, 0);
+	cr_expect_not(unwind_ending_complete(s.outcomes[0].ending));
+}
+
 Test(completion, a_frame_that_an_outdated_list_has_led_to_is_none)
 {
 	_cleanup_scene_ struct scene s;
