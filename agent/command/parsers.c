@@ -14,6 +14,7 @@
 #include "agent/unwind/code_job.h"
 #include "agent/unwind/dotnet_job.h"
 #include "agent/unwind/hotspot_job.h"
+#include "agent/unwind/pdb_search.h"
 #include "agent/unwind/rule_job.h"
 #include "agent/unwind/table_job.h"
 #include "agent/unwind/v8_job.h"
@@ -26,8 +27,9 @@
 #define MEMORY_SHARE 0.75
 
 static const struct parser_operation *const operations[] = {
-	&table_operation,    &symbol_operation,	 &rule_operation, &code_operation, &jit_open_operation,
-	&jit_read_operation, &hotspot_operation, &v8_operation,	  &beam_operation, &dotnet_operation};
+	&table_operation,    &symbol_operation,	  &rule_operation,    &code_operation,
+	&jit_open_operation, &jit_read_operation, &hotspot_operation, &v8_operation,
+	&beam_operation,     &dotnet_operation,	  &pdb_open_operation};
 
 void parsers_start(void)
 {

@@ -425,6 +425,7 @@ static int answer_query(struct exchange *x, size_t len)
 	const struct wire_answer head = {.result = fd < 0 ? fd : 0};
 	struct packet p = {.head = &head, .head_len = sizeof head};
 
+	worker_delegate(x->pid); /* the answer may have been the work of another process */
 	if (fd >= 0) {
 		p.fds[p.n_fds++] = fd;
 		x->session->spent = true;

@@ -8,6 +8,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/map.h"
 #include "agent/elf/code/dotnet_rows.h"
+#include "agent/elf/runtime/dotnet_lines.h"
 #include "agent/parser/parser.h"
 #include "agent/unwind/vm_job.h"
 
@@ -27,6 +28,10 @@ struct wish {
 struct look {
 	struct dotnet_reader reader;
 	struct dotnet_place place;
+	struct dotnet_lines lines;
+	struct dotnet_lines_files files;
+	struct hotspot_scope scopes[DOTNET_IL_PLACES_MAX + 1];
+	struct hotspot_place places[DOTNET_IL_PLACES_MAX + 1];
 	struct vm_records records;
 	uint8_t bytes[MEMORY_CODE_MAX];
 };
@@ -102,6 +107,38 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 	return r == 0 ? dotnet_rows_make(ret, &code, p->freed, unwind, n) : r;
 }
 
+/* Has the agent find the file of an assembly's lines (pdb_search.h), as struct dotnet_lines_files wants it. */
+static int open_lines(uint64_t base, const char *name, void *data)
+{
+	const struct parser_job *job = data;
+	const struct pdb_query q = {.base = base};
+	_cleanup_buf_ struct buf query = {0};
+	_cleanup_close_ int from = -1;
+	int r = buf_append(&query, &q, sizeof q);
+
+	if (r == 0)
+		r = buf_puts(&query, name);
+	if (r < 0)
+		return r;
+	from = job->query(job, query.data, query.len);
+	return from < 0 ? from : parser_fd_receive(from);
+}
+
+/* The lines of a method whose code stays where it is. 0; -ENOENT: none are known; -ENOMEM; -E2BIG. */
+static int put_lines(struct look *k, const char *name)
+{
+	struct dotnet_lines *l = &k->lines;
+	int r = k->place.freed ? -ENOENT : dotnet_lines_read(l, &k->place, &k->reader, &k->files);
+
+	if (r < 0)
+		return r == -ENOMEM ? r : -ENOENT;
+	for (uint32_t i = 0; i < l->n; i++) {
+		k->scopes[i] = (struct hotspot_scope){.outer = HOTSPOT_NO_SCOPE, .line = l->v[i].line};
+		k->places[i] = (struct hotspot_place){.end = l->v[i].end - 1, .scope = i};
+	}
+	return vm_records_lines(&k->records, name, l->document, k->scopes, k->places, l->n);
+}
+
 static int put_name(struct look *k)
 {
 	char name[VM_TEXT_MAX] = STUB_NAME;
@@ -113,7 +150,8 @@ static int put_name(struct look *k)
 		return r;
 	if (r < 0 || !name[0])
 		memcpy(name, NO_NAME, sizeof NO_NAME);
-	return vm_records_name(&k->records, name);
+	r = k->place.kind == DOTNET_METHOD ? put_lines(k, name) : -ENOENT;
+	return r == -ENOENT ? vm_records_name(&k->records, name) : r;
 }
 
 static int look_at_code(struct look *k, struct vm_found *f)
@@ -166,11 +204,14 @@ static int run(struct parser_job *job)
 	k->reader.memory.read = vm_memory_pread;
 	k->reader.memory.data = &fd;
 	k->reader.vm = wish.vm;
+	k->files.open = job->query ? open_lines : NULL;
+	k->files.data = job;
 	k->records.to = job->answer;
 	r = dotnet_reader_init(&k->reader);
 	if (r == 0)
 		r = vm_records_make(&k->records, &request, wish.n, look, k);
 	vm_records_fini(&k->records);
+	dotnet_lines_files_fini(&k->files);
 	dotnet_reader_fini(&k->reader);
 	return r;
 }
@@ -183,6 +224,7 @@ const struct parser_operation dotnet_operation = {
 int dotnet_job_run(struct parser_session *session, struct dotnet_process *p, const struct vm_wanted *wanted,
 		   size_t n, struct buf *answer)
 {
+	struct pdb_search search = {.pid = p->pid, .mem = p->mem, .absent = &p->absent};
 	struct wish wish;
 
 	memset(&wish, 0, sizeof wish);
@@ -193,6 +235,8 @@ int dotnet_job_run(struct parser_session *session, struct dotnet_process *p, con
 					    .mem = p->mem,
 					    .head = &wish,
 					    .head_bytes = sizeof wish,
+					    .query = pdb_search_answer,
+					    .data = &search,
 					    .wanted = wanted,
 					    .n = n},
 			   answer);

@@ -2,8 +2,8 @@
 /*
  * Looks at functions that .NET's runtime has compiled, in a process's memory
  * (agent/elf/runtime/dotnet_code.h), where the bytes can do no harm (agent/parser): which function an address
- * is in, its rows, its name. The answer has the form of HotSpot's (hotspot_job.h): each function is one
- * method at no address.
+ * is in, its rows, its name, its lines if there is a file of them (pdb_search.h). The answer has the form of
+ * HotSpot's (hotspot_job.h): each function is one method at no address.
  */
 #ifndef PROFLET_UNWIND_DOTNET_JOB_H
 #define PROFLET_UNWIND_DOTNET_JOB_H
@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "agent/elf/runtime/dotnet_code.h"
+#include "agent/unwind/pdb_search.h"
 #include "agent/unwind/vm_job.h"
 
 extern const struct parser_operation dotnet_operation;
@@ -18,7 +19,10 @@ extern const struct parser_operation dotnet_operation;
 /* The job's view of a process. */
 struct dotnet_process {
 	struct dotnet_vm vm;
+	uint32_t pid;
 	int mem; /* /proc/PID/mem, borrowed */
+	struct pdb_absent
+		absent; /* assemblies without lines that were found by jobs; zeroed before the first one */
 };
 
 /*

@@ -678,7 +678,7 @@ static int ask_vm(struct generated *g)
 	n = wishes(g, wanted);
 	if (!n)
 		return 0;
-	r = vm_process_run(&g->vm, &g->parser, g->mem, wanted, n, &answer);
+	r = vm_process_run(&g->vm, &g->parser, &(struct vm_target){g->pid, g->mem}, wanted, n, &answer);
 	if (r == 0)
 		r = take_answer(g, wanted, n, &answer);
 	if (r == -ENOMEM)

@@ -389,7 +389,8 @@ static bool vm_of(struct vm *ret, const struct runtime_facts *f, uint64_t bias, 
 	else if (f->kind == RUNTIME_FILE_BEAM && f->beam.known)
 		*ret = (struct vm){.kind = VM_BEAM, .beam = beam_vm(&f->beam, bias)};
 	else if (f->kind == RUNTIME_FILE_DOTNET && f->dotnet.known)
-		*ret = (struct vm){.kind = VM_DOTNET, .dotnet = {f->dotnet.dac_table + bias}};
+		*ret = (struct vm){.kind = VM_DOTNET,
+				   .dotnet = {f->dotnet.dac_table + bias, f->dotnet.version >> 24}};
 	return ret->kind != VM_NONE;
 }
 

@@ -3,32 +3,35 @@
 
 #include <errno.h>
 
-static int run_hotspot(struct vm_process *p, struct parser_session *session, int mem,
+static int run_hotspot(struct vm_process *p, struct parser_session *session, const struct vm_target *target,
 		       const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
-	struct hotspot_process x = {.vm = p->vm.hotspot, .layout = p->hotspot, .mem = mem};
+	struct hotspot_process x = {.vm = p->vm.hotspot, .layout = p->hotspot, .mem = target->mem};
 	int r = hotspot_job_run(session, &x, wanted, n, answer);
 
 	p->hotspot = x.layout;
 	return r;
 }
 
-static int run_beam(struct vm_process *p, struct parser_session *session, int mem,
+static int run_beam(struct vm_process *p, struct parser_session *session, const struct vm_target *target,
 		    const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
-	struct beam_process x = {.vm = p->vm.beam, .layout = p->beam, .mem = mem};
+	struct beam_process x = {.vm = p->vm.beam, .layout = p->beam, .mem = target->mem};
 	int r = beam_job_run(session, &x, wanted, n, answer);
 
 	p->beam = x.layout;
 	return r;
 }
 
-static int run_dotnet(struct vm_process *p, struct parser_session *session, int mem,
+static int run_dotnet(struct vm_process *p, struct parser_session *session, const struct vm_target *target,
 		      const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
-	struct dotnet_process x = {.vm = p->vm.dotnet, .mem = mem};
+	struct dotnet_process x = {
+		.vm = p->vm.dotnet, .pid = target->pid, .mem = target->mem, .absent = p->dotnet};
+	int r = dotnet_job_run(session, &x, wanted, n, answer);
 
-	return dotnet_job_run(session, &x, wanted, n, answer);
+	p->dotnet = x.absent;
+	return r;
 }
 
 /* An error after which a virtual machine is not looked at again. */
@@ -37,17 +40,17 @@ static bool is_refusal(int r)
 	return r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
 }
 
-int vm_process_run(struct vm_process *p, struct parser_session *session, int mem,
+int vm_process_run(struct vm_process *p, struct parser_session *session, const struct vm_target *target,
 		   const struct vm_wanted *wanted, size_t n, struct buf *answer)
 {
 	int r = -ENOTSUP;
 
 	if (p->vm.kind == VM_HOTSPOT)
-		r = run_hotspot(p, session, mem, wanted, n, answer);
+		r = run_hotspot(p, session, target, wanted, n, answer);
 	else if (p->vm.kind == VM_BEAM)
-		r = run_beam(p, session, mem, wanted, n, answer);
+		r = run_beam(p, session, target, wanted, n, answer);
 	else if (p->vm.kind == VM_DOTNET)
-		r = run_dotnet(p, session, mem, wanted, n, answer);
+		r = run_dotnet(p, session, target, wanted, n, answer);
 	p->known |= r == 0;
 	p->refused = is_refusal(r);
 	return r;

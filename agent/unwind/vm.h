@@ -34,15 +34,21 @@ struct vm_process {
 	union {
 		struct hotspot_layout hotspot;
 		struct beam_layout beam;
+		struct pdb_absent dotnet;
 	};
 };
 
+/* The process: its pid, and the descriptor of its /proc/PID/mem, borrowed. */
+struct vm_target {
+	uint32_t pid;
+	int mem;
+};
+
 /*
- * Runs wishes by the job of its kind, which gets `mem`, the descriptor of /proc/PID/mem; sets `known`,
- * `refused`. Appends records for vm_record_next. 0; -EAGAIN: the machine is not ready; -ENOMEM; other
+ * Runs wishes by the job of its kind; sets `known`, `refused`. Appends records for vm_record_next. 0; -EAGAIN: the machine is not ready; -ENOMEM; other
  * errors of jobs.
  */
-int vm_process_run(struct vm_process *p, struct parser_session *session, int mem,
+int vm_process_run(struct vm_process *p, struct parser_session *session, const struct vm_target *target,
 		   const struct vm_wanted *wanted, size_t n, struct buf *answer);
 /* Of a HotSpot, the version of the JDK; 0: it is another machine, or not known yet. */
 uint32_t vm_process_java_version(const struct vm_process *p);

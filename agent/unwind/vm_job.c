@@ -54,13 +54,24 @@ int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n
 
 int vm_records_name(struct vm_records *v, const char *name)
 {
-	int r = flat_put_u64(&v->names, 1);
+	return vm_records_lines(v, name, "", NULL, NULL, 0);
+}
 
-	for (unsigned i = 0; i < 3 && r == 0; i++) /* no scopes, no places; at no address */
-		r = flat_put_u64(&v->names, 0);
+int vm_records_lines(struct vm_records *v, const char *name, const char *file,
+		     const struct hotspot_scope *scopes, const struct hotspot_place *places, size_t n)
+{
+	const uint64_t numbers[] = {1, n, n, 0}; /* methods, scopes, places; the address of the method */
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers) && r == 0; i++)
+		r = flat_put_u64(&v->names, numbers[i]);
 	if (r == 0)
 		r = flat_put_string(&v->names, name);
-	return r == 0 ? flat_put_string(&v->names, "") : r;
+	if (r == 0)
+		r = flat_put_string(&v->names, file);
+	if (r == 0)
+		r = buf_append(&v->names, scopes, n * sizeof scopes[0]);
+	return r == 0 ? buf_append(&v->names, places, n * sizeof places[0]) : r;
 }
 
 void vm_records_fini(struct vm_records *v)
@@ -83,8 +94,12 @@ static int take_layout(const struct vm_job *job, const struct buf *got, struct b
 int vm_job_call(struct parser_session *session, const struct vm_job *job, struct buf *answer)
 {
 	_cleanup_buf_ struct buf got = {0};
-	struct parser_call call = {
-		.operation = job->operation, .fds = {job->mem}, .n_fds = 1, .patience_ms = PATIENCE_MS};
+	struct parser_call call = {.operation = job->operation,
+				   .fds = {job->mem},
+				   .n_fds = 1,
+				   .patience_ms = PATIENCE_MS,
+				   .query = job->query,
+				   .data = job->data};
 	int r = buf_append(&call.request, job->head, job->head_bytes);
 
 	if (r == 0)

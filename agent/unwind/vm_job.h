@@ -35,6 +35,12 @@ int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n
 		    int (*look)(const struct vm_wanted *w, struct vm_found *f, void *data), void *data);
 /* Adds to the names of the record that is being made: all of its code is one method, at no address. */
 int vm_records_name(struct vm_records *v, const char *name);
+/*
+ * The same with lines: the code up to each place is that of the scope of the same index, of which there are
+ * `n` of both.
+ */
+int vm_records_lines(struct vm_records *v, const char *name, const char *file,
+		     const struct hotspot_scope *scopes, const struct hotspot_place *places, size_t n);
 void vm_records_fini(struct vm_records *v);
 
 /* --- in the agent */
@@ -43,7 +49,10 @@ void vm_records_fini(struct vm_records *v);
 
 struct vm_job {
 	const struct parser_operation *operation;
-	int mem;	  /* /proc/PID/mem; borrowed */
+	int mem; /* /proc/PID/mem; borrowed */
+	/* As in struct parser_call; NULL: the job opens nothing. */
+	int (*query)(const void *query, size_t len, void *data);
+	void *data;
 	const void *head; /* of the request; the wishes follow */
 	size_t head_bytes;
 	const struct vm_wanted *wanted;

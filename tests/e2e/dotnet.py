@@ -24,7 +24,8 @@ MIN_SAMPLES = 2000
 def start_chains(s):
     """→ (process, its truth); the program is where its chains are known."""
     path = s.path("chains-truth")
-    process = s.start([*builds.place(s.folder("dotnet")), path], "chains", env=builds.ENVIRONMENT | builds.TIERS["optimized"])
+    command = builds.place(s.folder("dotnet"))
+    process = s.start([*command, path, builds.lines_beside(*command)], "chains", env=builds.ENVIRONMENT | builds.TIERS["optimized"])
     wait_for(lambda: os.path.exists(path) or process.poll() is not None, 120, "the program of known chains")
     if process.poll() is not None:
         raise RuntimeError(f"Chains.cs ended with {process.returncode}")

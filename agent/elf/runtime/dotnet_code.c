@@ -32,7 +32,8 @@ enum { RANGE_COLLECTED = 1, RANGE_HEAP = 2, RANGE_LIST = 4 };
 #define MAP_POINTER 9u /* in the lowest bits, from this value on: the word has the place of the function */
 #define MAP_UNITS_MAX 65536u /* that are looked at */
 
-#define HEADER_METHOD 24u /* RealCodeHeader */
+#define HEADER_DEBUG 0u /* RealCodeHeader */
+#define HEADER_METHOD 24u
 #define HEADER_FUNCTIONS 32u
 #define HEADER_FUNCTION 36u
 #define FUNCTIONS_MAX 4096u /* of a method */
@@ -81,13 +82,17 @@ int dotnet_reader_init(struct dotnet_reader *r)
 	return r->assemblies ? 0 : -ENOMEM;
 }
 
+static void assemblies_clear(struct dotnet_reader *r)
+{
+	while (r->n)
+		dotnet_ready_fini(&r->assemblies[--r->n].ready);
+}
+
 void dotnet_reader_fini(struct dotnet_reader *r)
 {
-	for (size_t i = 0; i < r->n; i++)
-		dotnet_ready_fini(&r->assemblies[i].ready);
+	assemblies_clear(r);
 	free(r->assemblies);
 	r->assemblies = NULL;
-	r->n = 0;
 }
 
 /* --- assemblies */
@@ -103,8 +108,7 @@ static struct dotnet_assembly *assembly_at(struct dotnet_reader *r, uint64_t bas
 			return *error ? NULL : &r->assemblies[i];
 		}
 	if (r->n == DOTNET_IMAGES_MAX) /* begin anew */
-		while (r->n)
-			dotnet_ready_fini(&r->assemblies[--r->n].ready);
+		assemblies_clear(r);
 	a = &r->assemblies[r->n++];
 	memset(a, 0, sizeof *a);
 	a->result = dotnet_image_read(&a->image, &r->memory, base);
@@ -283,6 +287,9 @@ static int find_compiled(struct dotnet_place *ret, struct dotnet_reader *r, cons
 		e = header <= STUB_KIND_MAX ? -ENOENT : -ENOTSUP;
 	if (e == 0)
 		e = find_function(ret, r, header, start, address);
+	ret->code = start;
+	if (e == 0)
+		e = vm_read_number(&r->memory, &ret->debug, header + HEADER_DEBUG, 8);
 	if (e == 0)
 		e = vm_read_number(&r->memory, &method, header + HEADER_METHOD, 8);
 	return e == 0 ? read_method(ret, r, method) : e;
@@ -363,18 +370,28 @@ int dotnet_place_find(struct dotnet_place *ret, struct dotnet_reader *r, uint64_
 	return e;
 }
 
-int dotnet_place_name(const struct dotnet_place *p, struct dotnet_reader *r, char *to, size_t size)
+int dotnet_place_method(const struct dotnet_place *p, struct dotnet_reader *r, struct dotnet_assembly **ret,
+			uint32_t *ret_row)
 {
 	struct dotnet_assembly *a;
-	uint32_t row = p->row;
 	int e = -ENOTSUP;
 
-	if (p->dynamic)
-		return vm_read_string(&r->memory, to, size, p->dynamic);
 	a = !p->image ? NULL : p->method ? assembly_at(r, p->image, &e) : ready_at(r, p->image, &e);
 	if (!a)
 		return e;
-	if (!p->method)
-		e = dotnet_ready_method(&a->ready, &a->image, &r->memory, p->function, &row);
+	*ret = a;
+	*ret_row = p->row;
+	return p->method ? 0 : dotnet_ready_method(&a->ready, &a->image, &r->memory, p->function, ret_row);
+}
+
+int dotnet_place_name(const struct dotnet_place *p, struct dotnet_reader *r, char *to, size_t size)
+{
+	struct dotnet_assembly *a;
+	uint32_t row;
+	int e;
+
+	if (p->dynamic)
+		return vm_read_string(&r->memory, to, size, p->dynamic);
+	e = dotnet_place_method(p, r, &a, &row);
 	return e < 0 ? e : dotnet_image_method(&a->image, &r->memory, row, to, size);
 }

@@ -18,9 +18,10 @@
 #define DOTNET_IMAGES_MAX 32u  /* assemblies that are kept */
 #define DOTNET_UNWIND_MAX 516u /* bytes of unwind information */
 
-/* The process address of g_dacTable; 0: there is no .NET. */
+/* Where the tables are, and of what form. */
 struct dotnet_vm {
-	uint64_t dac_table;
+	uint64_t dac_table; /* process address of g_dacTable; 0: there is no .NET */
+	uint64_t major;	    /* version: 9 */
 };
 
 struct dotnet_assembly {
@@ -54,6 +55,8 @@ struct dotnet_place {
 	uint64_t image;	   /* base of the assembly with its metadata; 0: not known */
 	uint32_t function; /* compiled ahead of time: which function of the assembly it is */
 	uint32_t row;	   /* else the method's in the metadata */
+	uint64_t code;	   /* where the method begins that the function is, or a part of; 0: compiled ahead */
+	uint64_t debug;	   /* the method's debug information; 0: there is none, or it was compiled ahead */
 };
 
 /*
@@ -67,6 +70,9 @@ void dotnet_reader_fini(struct dotnet_reader *r);
  * is not as expected; -ENOMEM; errors of vm_read.
  */
 int dotnet_place_find(struct dotnet_place *ret, struct dotnet_reader *r, uint64_t address);
+/* The assembly with the place's method, borrowed, and the method's row. Errors as of dotnet_place_name. */
+int dotnet_place_method(const struct dotnet_place *p, struct dotnet_reader *r, struct dotnet_assembly **ret,
+			uint32_t *ret_row);
 /* The name of the place's method. 0; -ENOTSUP: it has none that can be found; otherwise as above. */
 int dotnet_place_name(const struct dotnet_place *p, struct dotnet_reader *r, char *to, size_t size);
 

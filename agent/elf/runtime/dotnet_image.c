@@ -10,13 +10,11 @@
 #include <string.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/elf/runtime/dotnet_metadata.h"
 #include "agent/elf/runtime/vm_memory.h"
 
-#define IMAGE_MAX (1u << 30) /* bytes; addresses in it are smaller */
-#define ROWS_MAX (1u << 24)  /* a token has 24 bits for the row */
-#define STREAMS_MAX 16u
-#define VERSION_MAX 256u
-#define NESTED_MAX 8u /* types in each other */
+#define IMAGE_MAX DOTNET_METADATA_MAX /* bytes; addresses in it are smaller */
+#define NESTED_MAX 8u		      /* types in each other */
 
 #define PE_OFFSET 0x3cu
 #define PE_HEADER_MAX 4096u
@@ -25,11 +23,11 @@
 #define PE_PLUS 0x20bu	    /* the optional header's kind: of 64 bits */
 #define PE_32 0x10bu
 #define SECTION_BYTES 40u
+#define DIRECTORY_DEBUG 6u
 #define DIRECTORY_CLI 14u
 #define CLI_BYTES 72u
 #define CLI_METADATA 8u
 #define CLI_READY 64u /* ManagedNativeHeader */
-#define METADATA_SIGNATURE 0x424a5342u
 
 /* What a row has: values are table numbers, or these. */
 enum column {
@@ -208,6 +206,8 @@ static int read_pe(struct dotnet_image *x, struct vm_memory *m, uint32_t *ret_cl
 	if ((kind != PE_PLUS && kind != PE_32) || u32_at(&h, directories - 4) <= DIRECTORY_CLI)
 		return -ENOTSUP;
 	*ret_cli = u32_at(&h, directories + DIRECTORY_CLI * 8);
+	x->debug = u32_at(&h, directories + DIRECTORY_DEBUG * 8);
+	x->debug_bytes = u32_at(&h, directories + DIRECTORY_DEBUG * 8 + 4);
 	return read_sections(x, &h, optional + u16_at(&h, at + 20), u16_at(&h, at + 6));
 }
 
@@ -269,7 +269,7 @@ static int read_tables(struct dotnet_image *x, struct vm_memory *m, uint64_t at,
 		if (!(valid >> i & 1))
 			continue;
 		r = vm_read_number(m, &rows, at, 4);
-		if (r == 0 && rows > ROWS_MAX)
+		if (r == 0 && rows > DOTNET_ROWS_MAX)
 			r = -ENOTSUP;
 		if (r == 0 && i < DOTNET_TABLES)
 			x->tables[i].rows = (uint32_t)rows;
@@ -287,64 +287,19 @@ static int read_tables(struct dotnet_image *x, struct vm_memory *m, uint64_t at,
 	return at > end || x->tables[METHOD_PTR].rows ? -ENOTSUP : 0;
 }
 
-/* Those that names are in. */
-struct streams {
-	uint64_t tables, strings;
-	uint32_t table_bytes, string_bytes;
-};
-
-/* The streams by the headers at `at` (II.24.2.2), in the metadata that begins at `root`. */
-static int read_streams(struct streams *ret, struct vm_memory *m, uint64_t root, uint64_t at)
-{
-	uint64_t n;
-	int r = vm_read_number(m, &n, at + 2, 2);
-
-	if (r == 0 && n > STREAMS_MAX)
-		r = -ENOTSUP;
-	at += 4;
-	for (uint64_t i = 0; i < n && r == 0; i++) {
-		char name[32];
-		uint64_t off, bytes;
-
-		r = vm_read_number(m, &off, at, 4);
-		if (r == 0)
-			r = vm_read_number(m, &bytes, at + 4, 4);
-		if (r == 0)
-			r = vm_read_string(m, name, sizeof name, at + 8);
-		if (r < 0)
-			return r;
-		at += 8 + ((strlen(name) + 4) & ~(size_t)3);
-		if (off > IMAGE_MAX || bytes > IMAGE_MAX)
-			return -ENOTSUP;
-		if (strcmp(name, "#~") == 0) {
-			ret->tables = root + off;
-			ret->table_bytes = (uint32_t)bytes;
-		} else if (strcmp(name, "#Strings") == 0) {
-			ret->strings = root + off;
-			ret->string_bytes = (uint32_t)bytes;
-		}
-	}
-	return r == 0 && (!ret->tables || !ret->strings) ? -ENOTSUP : r;
-}
-
 /* The metadata that begins at `root` (II.24.2.1). */
 static int read_metadata(struct dotnet_image *x, struct vm_memory *m, uint64_t root)
 {
-	struct streams streams = {0};
-	uint64_t signature, length;
-	int r = vm_read_number(m, &signature, root, 4);
+	struct dotnet_stream streams[] = {{.name = "#~"}, {.name = "#Strings"}};
+	int r = dotnet_streams_find(streams, ARRAY_SIZE(streams), m, root);
 
-	if (r == 0)
-		r = vm_read_number(m, &length, root + 12, 4);
-	if (r == 0 && (signature != METADATA_SIGNATURE || length > VERSION_MAX))
+	if (r == 0 && (!streams[0].at || !streams[1].at))
 		r = -ENOTSUP;
-	if (r == 0)
-		r = read_streams(&streams, m, root, root + 16 + ((length + 3) & ~3ull));
 	if (r < 0)
 		return r;
-	x->strings = streams.strings;
-	x->string_bytes = streams.string_bytes;
-	return read_tables(x, m, streams.tables, streams.table_bytes);
+	x->strings = streams[1].at;
+	x->string_bytes = streams[1].bytes;
+	return read_tables(x, m, streams[0].at, streams[0].bytes);
 }
 
 /* The header of .NET, and what it leads to, if the image is laid out as `as_file` says. */
@@ -499,4 +454,93 @@ int dotnet_image_method(const struct dotnet_image *image, struct vm_memory *m, u
 	if (r == 0)
 		append(to, size, text);
 	return r;
+}
+
+/* --- debug information */
+
+/* IMAGE_DEBUG_DIRECTORY; dotnet/runtime, docs/design/specs/PE-COFF.md */
+struct debug_entry {
+	uint32_t characteristics, stamp;
+	uint16_t major, minor;
+	uint32_t type, bytes, rva, file_offset;
+};
+
+enum { DEBUG_CODEVIEW = 2, DEBUG_EMBEDDED = 17 };
+
+#define DEBUG_ENTRIES_MAX 32u
+#define CODEVIEW_RSDS 0x53445352u
+#define CODEVIEW_GUID 4u
+#define CODEVIEW_PATH 24u
+#define CODEVIEW_PORTABLE 0x504du /* the entry's minor version */
+#define GUID_BYTES 16u
+#define EMBEDDED_SIGNATURE 0x4244504du
+#define EMBEDDED_HEAD 8u /* signature, and the size that it has unpacked */
+
+static int read_codeview(struct dotnet_symbols *ret, struct vm_memory *m, uint64_t at,
+			 const struct debug_entry *entry)
+{
+	char path[VM_TEXT_MAX * 4];
+	const char *name = path;
+	uint64_t signature;
+	int r = vm_read_number(m, &signature, at, 4);
+
+	if (r == 0 && signature != CODEVIEW_RSDS)
+		r = -ENOTSUP;
+	if (r == 0)
+		r = vm_read(m, ret->id, at + CODEVIEW_GUID, GUID_BYTES);
+	if (r == 0)
+		r = vm_read_string(m, path, sizeof path, at + CODEVIEW_PATH);
+	if (r < 0)
+		return r;
+	memcpy(ret->id + GUID_BYTES, &entry->stamp, sizeof entry->stamp);
+	for (const char *p = path; *p; p++)
+		if (*p == '/' || *p == '\\')
+			name = p + 1;
+	if (strlen(name) < sizeof ret->name)
+		memcpy(ret->name, name, strlen(name) + 1);
+	return 0;
+}
+
+static int read_embedded(struct dotnet_symbols *ret, struct vm_memory *m, uint64_t at,
+			 const struct debug_entry *entry)
+{
+	uint64_t signature, bytes;
+	int r = vm_read_number(m, &signature, at, 4);
+
+	if (r == 0)
+		r = vm_read_number(m, &bytes, at + 4, 4);
+	if (r < 0)
+		return r;
+	if (signature != EMBEDDED_SIGNATURE || bytes > DOTNET_PDB_MAX || entry->bytes <= EMBEDDED_HEAD)
+		return 0;
+	ret->packed = at + EMBEDDED_HEAD;
+	ret->packed_bytes = entry->bytes - EMBEDDED_HEAD;
+	ret->bytes = (uint32_t)bytes;
+	return 0;
+}
+
+int dotnet_image_symbols(const struct dotnet_image *image, struct vm_memory *m, struct dotnet_symbols *ret)
+{
+	const uint32_t n = image->debug_bytes / (uint32_t)sizeof(struct debug_entry);
+	const uint64_t at = n && n <= DEBUG_ENTRIES_MAX
+				    ? dotnet_image_address(image, image->debug, image->debug_bytes)
+				    : 0;
+	bool found = false;
+	int r = at ? 0 : -ENOENT;
+
+	memset(ret, 0, sizeof *ret);
+	for (uint32_t i = 0; i < n && r == 0; i++) {
+		struct debug_entry entry;
+		uint64_t data;
+
+		r = vm_read(m, &entry, at + i * sizeof entry, sizeof entry);
+		data = r == 0 ? dotnet_image_address(image, entry.rva, entry.bytes) : 0;
+		if (data && entry.type == DEBUG_CODEVIEW && entry.minor == CODEVIEW_PORTABLE) {
+			r = read_codeview(ret, m, data, &entry);
+			found = r == 0;
+		} else if (data && entry.type == DEBUG_EMBEDDED) {
+			r = read_embedded(ret, m, data, &entry);
+		}
+	}
+	return r == 0 && !found ? -ENOENT : r;
 }

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct vm_memory;
+#include "agent/elf/runtime/dotnet_pdb.h"
+#include "agent/elf/runtime/vm_memory.h"
 
 #define DOTNET_SECTIONS_MAX 32u
 #define DOTNET_TABLES 0x2du
@@ -31,10 +32,19 @@ struct dotnet_image {
 	uint32_t n_sections;
 	struct dotnet_section sections[DOTNET_SECTIONS_MAX];
 	uint32_t ready, ready_bytes; /* RVA of the header of code that was compiled ahead; 0: none */
+	uint32_t debug, debug_bytes; /* RVA of the directory of debug information */
 	uint64_t strings;	     /* process address */
 	uint32_t string_bytes;
 	uint8_t heaps; /* which heaps have indices of 4 bytes */
 	struct dotnet_table tables[DOTNET_TABLES];
+};
+
+/* The portable PDB file of an assembly (dotnet_pdb.h). */
+struct dotnet_symbols {
+	uint8_t id[DOTNET_PDB_ID_BYTES]; /* that the file has, too */
+	char name[VM_TEXT_MAX];		 /* without folders; "": none */
+	uint64_t packed; /* process address of the file, deflated; 0: it is not in the assembly */
+	uint32_t packed_bytes, bytes;
 };
 
 /* 0; -ENOTSUP: it is no assembly, or none of the usual form; errors of vm_read. */
@@ -47,5 +57,8 @@ uint64_t dotnet_image_address(const struct dotnet_image *image, uint32_t rva, ui
  */
 int dotnet_image_method(const struct dotnet_image *image, struct vm_memory *m, uint32_t row, char *to,
 			size_t size);
+
+/* 0; -ENOENT: there is no such file; errors of vm_read. */
+int dotnet_image_symbols(const struct dotnet_image *image, struct vm_memory *m, struct dotnet_symbols *ret);
 
 #endif

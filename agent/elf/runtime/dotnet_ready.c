@@ -20,8 +20,12 @@
 #define METHODS_MAX (1u << 22)
 #define DEPTH_MAX 16u /* types of which a type consists, in each other */
 #define ARGUMENTS_MAX 64u
+#define BLOCK 16u /* elements of an array that are found together */
 
-enum section { FUNCTIONS = 102, METHOD_ENTRIES = 103, INSTANCE_ENTRIES = 109 };
+enum section { FUNCTIONS = 102, METHOD_ENTRIES = 103, DEBUG_INFO = 105, INSTANCE_ENTRIES = 109 };
+
+/* The lists in struct dotnet_ready. */
+enum list { METHODS, INSTANCES, DEBUG, LISTS };
 
 /* --- the numbers of these tables (docs: native format), of at most 32 bits */
 
@@ -119,7 +123,7 @@ static void read_methods(struct dotnet_ready *r, struct bytes *b)
 	const uint32_t head = number(b, &base), n = head >> 2, size = 1u << (head & 3);
 
 	for (uint32_t i = 0; i < n && i < METHODS_MAX && !b->bad && size <= 4; i++) {
-		uint64_t at = base + fixed_at(b, base + (uint64_t)(i / 16) * size, size);
+		uint64_t at = base + fixed_at(b, base + (uint64_t)(i / BLOCK) * size, size);
 
 		if (find_in_block(b, &at, i))
 			put(r, function_of(b, at), i + 1);
@@ -292,22 +296,27 @@ static int read_section(const struct dotnet_image *x, struct vm_memory *m, uint3
 	return e == -EFAULT ? 0 : e;
 }
 
-/* Section headers of the image, by their kind: enum section. */
+/* Section headers of the image: the functions, then each list. */
 struct sections {
-	uint32_t rva[3], bytes[3];
+	uint32_t major;
+	uint32_t rva[1 + LISTS], bytes[1 + LISTS];
 };
 
 static int read_sections(struct sections *ret, const struct dotnet_image *x, struct vm_memory *m)
 {
-	static const uint32_t kinds[] = {FUNCTIONS, METHOD_ENTRIES, INSTANCE_ENTRIES};
+	static const uint32_t kinds[] = {FUNCTIONS, METHOD_ENTRIES, INSTANCE_ENTRIES, DEBUG_INFO};
 	const uint64_t at = x->ready ? dotnet_image_address(x, x->ready, 16) : 0;
-	uint64_t signature, n;
+	uint64_t signature, major, n;
 	int r = at ? vm_read_number(m, &signature, at, 4) : -ENOTSUP;
 
+	if (r == 0)
+		r = vm_read_number(m, &major, at + 4, 2);
 	if (r == 0)
 		r = vm_read_number(m, &n, at + 12, 4);
 	if (r == 0 && (signature != READY_SIGNATURE || n > READY_SECTIONS_MAX))
 		r = -ENOTSUP;
+	if (r == 0)
+		ret->major = (uint32_t)major;
 	for (uint64_t i = 0; r == 0 && i < n; i++) {
 		uint32_t head[3];
 
@@ -329,6 +338,7 @@ int dotnet_ready_read(struct dotnet_ready *ret, const struct dotnet_image *image
 
 	if (r < 0)
 		return r;
+	x.major = s.major;
 	x.n = s.bytes[0] / (uint32_t)sizeof(struct dotnet_function);
 	x.functions = dotnet_image_address(image, s.rva[0], s.bytes[0]);
 	if (!x.n || x.n > FUNCTIONS_MAX || !x.functions)
@@ -348,8 +358,16 @@ static int read_lists(struct dotnet_ready *r, const struct dotnet_image *image, 
 	r->methods = calloc(r->n, sizeof *r->methods);
 	if (!r->methods)
 		return -ENOMEM;
-	e = read_section(image, m, r->rva[0], r->bytes[0], read_methods, r);
-	return e == 0 ? read_section(image, m, r->rva[1], r->bytes[1], read_instances, r) : e;
+	e = read_section(image, m, r->rva[METHODS], r->bytes[METHODS], read_methods, r);
+	return e == 0 ? read_section(image, m, r->rva[INSTANCES], r->bytes[INSTANCES], read_instances, r) : e;
+}
+
+/* The function with which the method begins that the function belongs to. */
+static uint32_t first_of(const struct dotnet_ready *r, uint32_t index)
+{
+	while (index && !r->methods[index])
+		index--;
+	return index;
 }
 
 int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct vm_memory *m,
@@ -359,15 +377,14 @@ int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image
 
 	if (e < 0)
 		return e;
-	while (index && !r->methods[index])
-		index--;
-	*ret = r->methods[index];
+	*ret = r->methods[first_of(r, index)];
 	return 0;
 }
 
 void dotnet_ready_fini(struct dotnet_ready *r)
 {
 	free(r->methods);
+	free(r->debug);
 	*r = (struct dotnet_ready){0};
 }
 
@@ -392,4 +409,62 @@ int dotnet_ready_find(const struct dotnet_ready *r, struct vm_memory *m, uint32_
 			low = i + 1;
 	}
 	return -ENOENT;
+}
+
+/* --- debug information */
+
+/*
+ * Where the list of debug information, whose bytes are `b`, says that of the function is, in it. Equal ones
+ * are there once, and others say how far before them. False: there is none.
+ */
+static bool find_debug(struct bytes *b, uint32_t index, uint64_t *ret)
+{
+	uint64_t base = 0, at, behind;
+	const uint32_t head = number(b, &base), size = 1u << (head & 3);
+	uint32_t back;
+
+	if (b->bad || index >= head >> 2 || size > 4)
+		return false;
+	at = base + fixed_at(b, base + (uint64_t)(index / BLOCK) * size, size);
+	if (!find_in_block(b, &at, index))
+		return false;
+	behind = at;
+	back = number(b, &behind);
+	*ret = back ? at - back : behind;
+	return !b->bad && *ret < b->n;
+}
+
+static int read_debug(struct dotnet_ready *r, struct vm_memory *m, uint64_t list)
+{
+	_cleanup_free_ uint8_t *copy = malloc(r->bytes[DEBUG]);
+	int e = copy ? vm_read(m, copy, list, r->bytes[DEBUG]) : -ENOMEM;
+
+	if (e == 0)
+		r->debug = TAKE_PTR(copy);
+	return e;
+}
+
+int dotnet_ready_debug(struct dotnet_ready *r, const struct dotnet_image *image, struct vm_memory *m,
+		       uint32_t index, uint64_t *ret, uint32_t *ret_start)
+{
+	const uint64_t list = dotnet_image_address(image, r->rva[DEBUG], r->bytes[DEBUG]);
+	struct bytes b = {.n = r->bytes[DEBUG]};
+	struct dotnet_function f;
+	uint64_t off;
+	int e;
+
+	if (!list || !b.n || b.n > SECTION_MAX || !r->methods)
+		return -ENOENT;
+	index = first_of(r, index);
+	e = vm_read(m, &f, r->functions + index * sizeof f, sizeof f);
+	if (e == 0 && !r->debug)
+		e = read_debug(r, m, list);
+	if (e < 0)
+		return e;
+	b.at = r->debug;
+	if (!find_debug(&b, index, &off))
+		return -ENOENT;
+	*ret = list + off;
+	*ret_start = f.start;
+	return 0;
 }

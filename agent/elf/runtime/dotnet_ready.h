@@ -15,9 +15,11 @@
 struct dotnet_ready {
 	uint64_t functions;	   /* process address of the table of functions */
 	uint32_t n;		   /* of them */
-	uint32_t rva[2], bytes[2]; /* of the lists of methods and of instances; 0: there is none */
+	uint32_t rva[3], bytes[3]; /* of the lists: methods, instances, debug information; 0: there is none */
+	uint32_t major;		   /* version of the format */
 	/* The method's row of each function; 0: it belongs to the one before. Owned; NULL: not read yet. */
 	uint32_t *methods;
+	uint8_t *debug; /* a copy of the list of debug information; owned; NULL: not read yet */
 };
 
 /* struct RUNTIME_FUNCTION; addresses are relative to the image's base */
@@ -37,5 +39,12 @@ int dotnet_ready_find(const struct dotnet_ready *r, struct vm_memory *m, uint32_
  */
 int dotnet_ready_method(struct dotnet_ready *r, const struct dotnet_image *image, struct vm_memory *m,
 			uint32_t index, uint32_t *ret);
+
+/*
+ * Of a function that dotnet_ready_method has found the method of: the method's debug information
+ * (dotnet_il_map.h), and where its code begins. 0; -ENOENT: there is none; -ENOMEM; errors of vm_read.
+ */
+int dotnet_ready_debug(struct dotnet_ready *r, const struct dotnet_image *image, struct vm_memory *m,
+		       uint32_t index, uint64_t *ret, uint32_t *ret_start);
 
 #endif

@@ -3,12 +3,14 @@
 // Runs through situations, each of which is a chain of calls of a known shape, and spends its time in the innermost method. Writes what
 // a profiler must see of each (the truth, in the form that ../python/chains.py has) once the runtime has compiled all of them as it will.
 //
-//	Chains TRUTH [KIND]
+//	Chains TRUTH [LINES | KIND]
 //
-// With KIND, it is the program in Churn.cs.
+// With KIND (short, long), it is the program in Churn.cs.
 //
 // A situation's chain is what the runtime itself says of the stack (System.Diagnostics.StackTrace), asked by the innermost method. Methods
-// S12_… and classes S12… belong to situation 12.
+// S12_… and classes S12… belong to situation 12. In optimized code, what the compiler has to insert belongs to no line, and the runtime says
+// it is the method's first one; elsewhere it knows an earlier line only. So a line is right if it is that of code that is not optimized, or
+// the runtime's. A run of such code (DOTNET_JITMinOpts) writes LINES, which is not there yet, and ends; others read them.
 using System;
 using System.Collections;
 using System.Collections.Generic;
@@ -36,7 +38,7 @@ public static class Chains {
 
     [MethodImpl(OwnFrame)]
     static int See(int seed) {
-        observed = new StackTrace(1, false).GetFrames();
+        observed = new StackTrace(1, true).GetFrames();
         return seed;
     }
 
@@ -48,6 +50,15 @@ public static class Chains {
         for (int i = 0; i < rounds; i++)
             n = (n * 31 + i) % 1000003;
         return n;
+    }
+
+    /* Where handlers are, of which the runtime says that they are where the exception came from. */
+    public static readonly Dictionary<string, int> Handlers = new Dictionary<string, int>();
+
+    static int Here(int x, [CallerMemberName] string method = "", [CallerLineNumber] int line = 0) {
+        if (observing)
+            Handlers["Chains." + method] = line;
+        return x;
     }
 
     [MethodImpl(OwnFrame)]
@@ -126,7 +137,7 @@ public static class Chains {
         try {
             return S09_Throw(x);
         } catch (InvalidOperationException e) {
-            return Leaf(e.HResult & 7) + 1;
+            return Leaf(Here(e.HResult & 7)) + 1;
         }
     }
 
@@ -139,7 +150,7 @@ public static class Chains {
         try {
             n = 10 / (x + 1);
         } finally {
-            n += Leaf(10);
+            n += Leaf(Here(10));
         }
         return n;
     }
@@ -362,6 +373,8 @@ public static class Chains {
         {"s29_in_task", S29_InTask},
         {"s30_in_thread", S30_InThread},
     };
+    static readonly string[] names = situations.Keys.ToArray();
+    static readonly Func<int>[] all = situations.Values.ToArray();
     static readonly string[] inThreads = {"s29_in_task", "s30_in_thread"};
 
     [MethodImpl(OwnFrame)]
@@ -376,34 +389,45 @@ public static class Chains {
     }
 
     public static void Main(string[] args) {
-        if (args.Length > 1)
+        if (args.Length > 1 && !Path.IsPathRooted(args[1]))
             Churn.Run(args[0], args[1]);
-        var truth = new Truth();
-        for (int round = 0; round < WarmRounds; round++) {
-            foreach (var s in situations)
-                PerformFor(s.Value, WarmMs, WarmTimes);
-            Thread.Sleep(500); // what is being compiled is ready then
+        var truth = new Truth(args.Length > 1 ? args[1] : null);
+        for (int round = 0;; round++) { // of which all call the situations in the same line
+            bool warm = round < WarmRounds, look = round == WarmRounds;
+            for (int i = 0; i < all.Length; i++) {
+                observing = look;
+                PerformFor(all[i], warm ? WarmMs : look ? 0 : SituationMs, warm ? WarmTimes : 1);
+                observing = false;
+                if (look)
+                    truth.Add(names[i], observed, inThreads.Contains(names[i]));
+            }
+            if (warm)
+                Thread.Sleep(500); // what is being compiled is ready then
+            if (!look)
+                continue;
+            rounds = Rounds;
+            truth.Write(args[0]);
         }
-        foreach (var s in situations) {
-            observing = true;
-            PerformFor(s.Value, 0, 1);
-            observing = false;
-            truth.Add(s.Key, observed, inThreads.Contains(s.Key));
-        }
-        rounds = Rounds;
-        truth.Write(args[0]);
-        Func<int>[] all = situations.Values.ToArray();
-        while (true)
-            for (int i = 0; i < all.Length; i++)
-                PerformFor(all[i], SituationMs, 1);
     }
 }
 
 class Truth {
+    readonly Dictionary<string, List<int>> lines = new Dictionary<string, List<int>>(); // of "SITUATION METHOD"
+    readonly string linesPath;
+    readonly bool known; // the lines are
     const BindingFlags All = BindingFlags.Public | BindingFlags.NonPublic | BindingFlags.Static | BindingFlags.Instance | BindingFlags.DeclaredOnly;
     readonly StringBuilder situations = new StringBuilder();
     readonly HashSet<string> own = new HashSet<string>();
     readonly HashSet<Assembly> assemblies = new HashSet<Assembly>();
+
+    public Truth(string linesPath) {
+        this.linesPath = linesPath;
+        known = linesPath != null && File.Exists(linesPath);
+        foreach (string line in known ? File.ReadAllLines(linesPath) : new string[0]) {
+            string[] parts = line.Split(' ');
+            lines[parts[0] + " " + parts[1]] = parts.Skip(2).Select(int.Parse).ToList();
+        }
+    }
 
     static string Quote(string s) { return '"' + s.Replace("\\", "\\\\").Replace("\"", "\\\"") + '"'; }
 
@@ -415,15 +439,32 @@ class Truth {
 
     static string NameOf(MethodBase m) { return m.DeclaringType != null ? NameOf(m.DeclaringType) + "." + m.Name : m.Name; }
 
-    void Known(string name) { own.Add("[\"\"," + Quote(name) + ",0,0]"); }
+    /* A frame as a profiler shows it. Without the file of lines, a method has none. */
+    class Step {
+        public readonly string Name;
+        public string File;
+        public readonly int Line; // as the runtime says
+        /* All methods of the program are in the innermost one's file, or have none. */
+        public Step(StackFrame frame, string file) {
+            Name = NameOf(frame.GetMethod());
+            File = frame.GetMethod().DeclaringType?.Assembly == typeof(Truth).Assembly ? file : "";
+            Line = frame.GetFileLineNumber();
+        }
+    }
+
+    /* Of the program's own methods, all lines of its files are known ones. */
+    void Known(string name, IEnumerable<string> files) {
+        foreach (string file in files)
+            own.Add("[" + Quote(file) + "," + Quote(name) + ",0," + (file == "" ? "0]" : "100000]"));
+    }
 
     /* All methods of an assembly: they may be on the way to those that it is here for. */
-    void KnownAssembly(Assembly assembly) {
+    void KnownAssembly(Assembly assembly, IEnumerable<string> files) {
         if (!assemblies.Add(assembly))
             return;
         foreach (Type type in assembly.GetTypes())
             foreach (MethodBase m in type.GetMethods(All).Cast<MethodBase>().Concat(type.GetConstructors(All)))
-                Known(NameOf(m));
+                Known(NameOf(m), files);
     }
 
     static bool IsHandling(string name) {
@@ -431,40 +472,65 @@ class Truth {
     }
 
     /* Without what handles exceptions: a handler stands in the place of its method. The runtime gives stubs of a native function its name. */
-    static List<string> Plain(IEnumerable<string> names) {
-        var plain = new List<string>();
+    static List<Step> Plain(IEnumerable<Step> steps) {
+        var plain = new List<Step>();
         bool handled = false;
-        foreach (string name in names.Where(x => x != "Chains.S24Qsort")) {
-            if (!IsHandling(name)) {
-                int before = handled ? plain.LastIndexOf(name) : -1;
+        foreach (Step step in steps.Where(x => x.Name != "Chains.S24Qsort")) {
+            if (!IsHandling(step.Name)) {
+                int before = handled ? plain.FindLastIndex(x => x.Name == step.Name) : -1;
                 if (before >= 0)
                     plain.RemoveRange(before, plain.Count - before);
-                plain.Add(name);
+                plain.Add(step);
             }
-            handled = IsHandling(name);
+            handled = IsHandling(step.Name);
         }
         return plain;
     }
 
+    /* The innermost method was asked in front of the loop in which it spends its time. Methods that the compiler made have no lines. */
+    string LinesOf(string situation, Step step, bool leaf) {
+        string key = situation + " " + step.Name;
+        if (!lines.ContainsKey(key))
+            lines[key] = new List<int>();
+        int exact = Chains.Handlers.TryGetValue(step.Name, out int handler) ? handler : step.Line;
+        if (!known && !lines[key].Contains(exact))
+            lines[key].Add(exact);
+        int[] found = lines[key].Append(step.Line).Distinct().Where(x => x > 0).ToArray();
+        if (found.Length == 0) {
+            step.File = "";
+            return "0";
+        }
+        return string.Join(",", leaf ? Enumerable.Range(found[0] - 1, 6) : found);
+    }
+
     public void Add(string name, StackFrame[] stack, bool inThread) {
         var chain = new StringBuilder();
+        string[] files = {"", stack[0].GetFileName() ?? ""};
         foreach (StackFrame frame in stack) {
             MethodBase m = frame.GetMethod();
-            Known(NameOf(m));
+            Known(NameOf(m), files);
             if (m.DeclaringType != null)
-                KnownAssembly(m.DeclaringType.Assembly);
+                KnownAssembly(m.DeclaringType.Assembly, m.DeclaringType.Assembly == typeof(Truth).Assembly ? files : new[] {""});
         }
-        List<string> names = Plain(stack.Reverse().Select(x => NameOf(x.GetMethod())));
-        for (int i = 0; i < names.Count; i++) {
-            chain.Append(chain.Length == 0 ? "" : ",").Append("{\"name\":").Append(Quote(names[i])).Append(",\"file\":\"\",\"first\":0,\"lines\":[0],\"leaf\":")
-                .Append(i == names.Count - 1 ? "true" : "false").Append(",\"direct\":false,\"between\":null,\"prepared\":true")
-                .Append(names[i].StartsWith("InvokeStub_") || names[i] == "S25Emitted" ? ",\"freed\":true}" : "}");
+        List<Step> steps = Plain(stack.Reverse().Select(x => new Step(x, files[1])));
+        for (int i = 0; i < steps.Count; i++) {
+            bool leaf = i == steps.Count - 1;
+            string stepLines = LinesOf(name, steps[i], leaf);
+            chain.Append(chain.Length == 0 ? "" : ",").Append("{\"name\":").Append(Quote(steps[i].Name)).Append(",\"file\":").Append(Quote(steps[i].File))
+                .Append(",\"first\":0,\"lines\":[").Append(stepLines).Append("],\"leaf\":").Append(leaf ? "true" : "false")
+                .Append(",\"direct\":false,\"between\":null,\"prepared\":true")
+                .Append(steps[i].Name.StartsWith("InvokeStub_") || steps[i].Name == "S25Emitted" ? ",\"freed\":true}" : "}");
         }
         situations.Append(situations.Length == 0 ? "" : ",").Append(Quote(name)).Append(":{\"thread\":").Append(inThread ? "\"thread\"" : "null")
             .Append(",\"chain\":[").Append(chain).Append("]}");
     }
 
     public void Write(string path) {
+        if (linesPath != null && !known) {
+            File.WriteAllLines(linesPath + ".new", lines.Select(x => x.Key + " " + string.Join(" ", x.Value)));
+            File.Move(linesPath + ".new", linesPath);
+            Environment.Exit(0);
+        }
         File.WriteAllText(path + ".children", "\n");
         File.WriteAllText(path + ".new", "{\"pid\":" + Process.GetCurrentProcess().Id + ",\"language\":\"dotnet\",\"loop\":\"no interpreter\",\"native_threads\":true,"
             + "\"elsewhere\":[\"System.Threading.PortableThreadPool.GateThread.GateThreadStart\"],\"own\":["

@@ -25,37 +25,62 @@ class Build(debian.Build):
     program = os.path.join(CACHE, "chains.exe")
 
     def command(self, *arguments):
-        """The program is not named: it has the place of the package's own."""
-        return [*self.argv, *arguments[1:]]
+        """The program is not named: it has the place of the package's own. Without a KIND (Churn.cs) it gets its LINES."""
+        return [*self.argv, *arguments[1:], *([lines_beside(self.argv[0])] if len(arguments) == 2 else [])]
 
 
-def compile_program():
-    os.makedirs(CACHE, exist_ok=True)
-    done = subprocess.run(["mcs", "-sdk:4.5", "-unsafe", f"-out:{Build.program}", "-r:System.Core",
-                           os.path.join(HERE, "Chains.cs"), os.path.join(HERE, "Churn.cs")],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+def lines_beside(command):
+    return os.path.join(os.path.dirname(command), "lines")
+
+
+def packages():
+    """→ the folder of the npm packages"""
+    done = subprocess.run([os.path.join(SUPPORT, "build-npm"), "dotnet"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
-        raise Unavailable(f"all: mcs: {(done.stderr + done.stdout).strip()[-300:]}")
+        raise Unavailable(f"9.0.1: build-npm: {done.stderr.strip()[-300:]}")
+    return done.stdout.strip()
 
 
 def runtime():
     """→ the folder of the package with the runtime as files"""
-    done = subprocess.run([os.path.join(SUPPORT, "build-npm"), "dotnet"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return os.path.join(packages(), "@azure", "mcp-linux-x64")
+
+
+def run(*argv, env=None):
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=dict(os.environ, **(env or {})))
     if done.returncode:
-        raise Unavailable(f"9.0.1: build-npm: {done.stderr.strip()[-300:]}")
-    return os.path.join(done.stdout.strip(), "@azure", "mcp-linux-x64")
+        raise Unavailable(f"all: {os.path.basename(argv[0])}: {(done.stderr + done.stdout).strip()[-300:]}")
 
 
-def place(folder):
-    """A copy of the runtime in `folder` that runs the program of known chains. → its command"""
-    compile_program()
+def compile_program(target=Build.program, sources=("Chains.cs", "Churn.cs"), lines="portable"):
+    """Writes the program and, beside it, the file with its lines (lines="embedded": in it), by Roslyn, which runs on the runtime. Its
+    driver is compiled by mcs, which makes no such file."""
+    os.makedirs(CACHE, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="compiler-", dir=CACHE) as folder:
+        driver = os.path.join(folder, "csc.exe")
+        run("mcs", "-sdk:4.5", f"-out:{driver}", "-r:System.Core", os.path.join(SUPPORT, "dotnet", "csc.cs"))
+        compiler = put_in(os.path.join(folder, "runtime"), driver)
+        run(compiler, os.path.join(packages(), "@wasmsharp", "core"), target, lines, *(os.path.join(HERE, x) for x in sources), env=ENVIRONMENT)
+
+
+def put_in(folder, program):
+    """A copy of the runtime in `folder` that runs the program. → its command"""
     shutil.copytree(runtime(), folder, dirs_exist_ok=True, copy_function=os.link)
-    for name, source in ((PROGRAM + ".dll", Build.program), (PROGRAM, os.path.join(folder, PROGRAM))):
+    for name, source in ((PROGRAM + ".dll", program), (PROGRAM, os.path.join(folder, PROGRAM))):
         copy = os.path.join(folder, name + ".new")
         shutil.copy(source, copy)
         os.chmod(copy, 0o755)
         os.replace(copy, os.path.join(folder, name))
-    return [os.path.join(folder, PROGRAM)]
+    return os.path.join(folder, PROGRAM)
+
+
+def place(folder):
+    """A copy of the runtime in `folder` that runs the program of known chains, with the file of its lines. → its command"""
+    compile_program()
+    command = put_in(folder, Build.program)
+    shutil.copy(os.path.splitext(Build.program)[0] + ".pdb", folder)
+    run(command, os.path.join(folder, "no-truth"), lines_beside(command), env=ENVIRONMENT | TIERS["minimal"])
+    return [command]
 
 
 def find(wanted=()):
