@@ -107,7 +107,7 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 	return r == 0 ? dotnet_rows_make(ret, &code, p->freed, unwind, n) : r;
 }
 
-/* Has the agent find the file of an assembly's lines (pdb_search.h), as struct dotnet_lines_files wants it. */
+/* Has the agent find the file of an assembly's lines (pdb_search.h), for struct dotnet_lines_files. */
 static int open_lines(uint64_t base, const char *name, void *data)
 {
 	const struct parser_job *job = data;

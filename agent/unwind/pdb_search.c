@@ -29,7 +29,7 @@ struct wish {
 	uint64_t inode; /* of the assembly that is mapped */
 };
 
-/* Whether who made the assembly could have put the file there, and who may read the one may read the other. */
+/* Whether who made the assembly could have put the file there, and who may read it may read the file. */
 static bool is_trusted(const struct stat *file, const struct stat *assembly)
 {
 	const bool same = file->st_uid == assembly->st_uid && file->st_gid == assembly->st_gid;

@@ -45,8 +45,8 @@ struct vm_target {
 };
 
 /*
- * Runs wishes by the job of its kind; sets `known`, `refused`. Appends records for vm_record_next. 0; -EAGAIN: the machine is not ready; -ENOMEM; other
- * errors of jobs.
+ * Runs wishes by the job of its kind; sets `known`, `refused`. Appends records for vm_record_next. 0;
+ * -EAGAIN: the machine is not ready; -ENOMEM; other errors of jobs.
  */
 int vm_process_run(struct vm_process *p, struct parser_session *session, const struct vm_target *target,
 		   const struct vm_wanted *wanted, size_t n, struct buf *answer);

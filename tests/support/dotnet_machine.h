@@ -56,6 +56,12 @@
 #define DM_FUNCTION_BYTES 0x20u
 #define DM_N_FUNCTIONS 6u
 
+#define DM_DEBUG (DM_RVA + 0x1800u) /* directory of debug information */
+#define DM_CODEVIEW (DM_RVA + 0x1900u)
+#define DM_EMBEDDED (DM_RVA + 0x1a00u) /* a file of lines, deflated */
+#define DM_MAPS (DM_RVA + 0x1700u)     /* list of maps of code that was compiled ahead of time */
+#define DM_LINES_NAME "Demo.pdb"
+
 struct dotnet_machine {
 	uint8_t *bytes;
 	struct dotnet_reader *reader;
@@ -302,6 +308,67 @@ static inline void dm_image(struct dotnet_machine *m)
 	dm_ready(m);
 	memcpy(m->bytes + DM_FILE, m->bytes + DM_IMAGE, DM_RAW);
 	memcpy(m->bytes + DM_FILE + DM_RAW, m->bytes + DM_IMAGE + DM_RVA, DM_SECTION_BYTES);
+}
+
+/* --- lines */
+
+/* From byte 0 on bytecode 0, from 4 on 4, from 0x10 on none, from 0x44 on 9. */
+static const uint8_t dm_map[] = {0x09, 0x00, 0x04, 0x13, 0x74, 0x91, 0x24, 0xe1, 0x94, 0x14};
+
+/* In both forms of the assembly. */
+static inline void dm_put_debug(struct dotnet_machine *m, uint32_t rva, const void *bytes, size_t n)
+{
+	memcpy(m->bytes + DM_IMAGE + rva, bytes, n);
+	memcpy(m->bytes + DM_FILE + DM_RAW + (rva - DM_RVA), bytes, n);
+}
+
+static inline void dm_debug_entry(struct dotnet_machine *m, uint32_t i, uint16_t minor, uint32_t type,
+				  uint32_t rva, uint32_t bytes)
+{
+	uint8_t entry[28] = {0};
+	const uint32_t stamp = 20u << 24 | 19 << 16 | 18 << 8 | 17; /* the end of pdb_id */
+
+	memcpy(entry + 4, &stamp, 4);
+	memcpy(entry + 10, &minor, 2);
+	memcpy(entry + 12, &type, 4);
+	memcpy(entry + 16, &bytes, 4);
+	memcpy(entry + 20, &rva, 4);
+	dm_put_debug(m, DM_DEBUG + i * sizeof entry, entry, sizeof entry);
+}
+
+/* The map of function 1, and of it alone, in the list of code that was compiled ahead of time. */
+static inline void dm_ready_maps(struct dotnet_machine *m)
+{
+	static const uint8_t list[] = {0x30, 0x01, 0x08, 0x00};
+	const uint32_t section[] = {105, DM_MAPS, sizeof list + sizeof dm_map};
+
+	dm_put(m, DM_IMAGE + DM_READY + 12, 4, 4);
+	memcpy(m->bytes + DM_IMAGE + DM_READY + 16 + 3 * sizeof section, section, sizeof section);
+	memcpy(m->bytes + DM_IMAGE + DM_MAPS, list, sizeof list);
+	memcpy(m->bytes + DM_IMAGE + DM_MAPS + sizeof list, dm_map, sizeof dm_map);
+}
+
+/* The assembly says that it has a file of lines (pdb_file.h); with `packed`, that it is in it. */
+static inline void dm_lines(struct dotnet_machine *m, const void *packed, uint32_t packed_bytes,
+			    uint32_t bytes)
+{
+	static const uint8_t codeview[] = "RSDS\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20\1\0\0\0"
+					  "C:\\src\\" DM_LINES_NAME;
+	const uint32_t directory[] = {DM_DEBUG, packed ? 56 : 28}, at = 0x80 + 24 + 112 + 6 * 8;
+
+	memcpy(m->bytes + DM_IMAGE + at, directory, sizeof directory);
+	memcpy(m->bytes + DM_FILE + at, directory, sizeof directory);
+	dm_put_debug(m, DM_CODEVIEW, codeview, sizeof codeview);
+	dm_debug_entry(m, 0, 0x504d, 2, DM_CODEVIEW, sizeof codeview);
+	if (packed) {
+		dm_put_debug(m, DM_EMBEDDED, "MPDB", 4);
+		dm_put_debug(m, DM_EMBEDDED + 4, &bytes, 4);
+		dm_put_debug(m, DM_EMBEDDED + 8, packed, packed_bytes);
+		dm_debug_entry(m, 1, 0x100, 17, DM_EMBEDDED, packed_bytes + 8);
+	}
+	memcpy(m->bytes + DM_TEXT + 0x100 + 1, dm_map, sizeof dm_map); /* behind a byte of flags */
+	dm_put_address(m, DM_HEADERS, DM_TEXT + 0x100);
+	dm_ready_maps(m);
 }
 
 static inline void dm_init(struct dotnet_machine *m)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The format is that of dotnet/runtime, src/coreclr/vm/debuginfostore.cpp (8.0 to 10.0), and for code that was
- * compiled ahead of time src/coreclr/tools/aot/ILCompiler.ReadyToRun: numbers of 3 bits each, with a fourth
- * one that says that more follow; from .NET 10 on, the places have as many bits as the largest needs.
+ * The format is that of dotnet/runtime, src/coreclr/vm/debuginfostore.cpp (8.0 to 10.0), and for code that
+ * was compiled ahead of time src/coreclr/tools/aot/ILCompiler.ReadyToRun: numbers of 3 bits each, with a
+ * fourth one that says that more follow; from .NET 10 on, a place has as many bits as the largest needs.
  */
 #include "agent/elf/runtime/dotnet_il_map.h"
 

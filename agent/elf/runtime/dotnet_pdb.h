@@ -41,8 +41,8 @@ struct dotnet_pdb {
  */
 int dotnet_pdb_open(struct dotnet_pdb *pdb, const uint8_t *id);
 /*
- * The lines of the method in that row (from 1) of the assembly's methods. 0, if there are none also; -ENOTSUP:
- * they are not as expected; errors of vm_read.
+ * The lines of the method in that row (from 1) of the assembly's methods. 0, if there are none also;
+ * -ENOTSUP: they are not as expected; errors of vm_read.
  */
 int dotnet_pdb_points(struct dotnet_points *ret, struct dotnet_pdb *pdb, uint32_t row);
 
