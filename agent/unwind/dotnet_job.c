@@ -221,23 +221,35 @@ const struct parser_operation dotnet_operation = {
 
 /* --- in the agent */
 
+/* Errors of a process that a file of lines may have caused. */
+static bool is_of_file(int r)
+{
+	return r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
+}
+
 int dotnet_job_run(struct parser_session *session, struct dotnet_process *p, const struct vm_wanted *wanted,
 		   size_t n, struct buf *answer)
 {
 	struct pdb_search search = {.pid = p->pid, .mem = p->mem, .absent = &p->absent};
 	struct wish wish;
+	int r;
 
 	memset(&wish, 0, sizeof wish);
 	wish.vm = p->vm;
 	wish.n = n;
-	return vm_job_call(session,
-			   &(struct vm_job){.operation = &dotnet_operation,
-					    .mem = p->mem,
-					    .head = &wish,
-					    .head_bytes = sizeof wish,
-					    .query = pdb_search_answer,
-					    .data = &search,
-					    .wanted = wanted,
-					    .n = n},
-			   answer);
+	r = vm_job_call(session,
+			&(struct vm_job){.operation = &dotnet_operation,
+					 .mem = p->mem,
+					 .head = &wish,
+					 .head_bytes = sizeof wish,
+					 .query = pdb_search_answer,
+					 .data = &search,
+					 .wanted = wanted,
+					 .n = n},
+			answer);
+	pdb_search_fini(&search);
+	if (!search.opened || !is_of_file(r))
+		return r;
+	p->absent.n = PDB_ABSENT_MAX; /* names do without lines */
+	return -EAGAIN;
 }

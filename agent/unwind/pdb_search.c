@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/base/array.h"
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/flat.h"
@@ -18,6 +19,7 @@
 
 #define PATIENCE_MS 1000u      /* for a file system */
 #define NO_ADDRESS (1ll << 56) /* no process has memory there */
+#define MAPPED_MAX 4096u       /* files */
 #define READABLE (S_IRUSR | S_IRGRP | S_IROTH)
 
 DEFINE_CLEANUP(struct proc_root *, proc_root_unref)
@@ -93,21 +95,44 @@ const struct parser_operation pdb_open_operation = {
 
 /* --- in the agent, on a worker thread */
 
-struct mapped {
+/* Where a file is mapped from its beginning on. */
+struct pdb_mapped {
 	uint64_t base, inode;
-	char *path; /* owned; NULL: not found */
+	char *path; /* owned */
 };
 
-static int find_mapped(const struct proc_maps_line *line, void *data)
+static int take_mapped(const struct proc_maps_line *line, void *data)
 {
-	struct mapped *x = data;
+	struct pdb_search *s = data;
+	struct pdb_mapped x = {.base = line->start, .inode = line->inode};
 	int r;
 
-	if (line->start != x->base)
+	if (line->offset || !line->inode || line->deleted || s->n == MAPPED_MAX)
 		return 0;
-	x->inode = line->inode;
-	r = line->offset || !line->inode || line->deleted ? -ENOENT : proc_maps_path(line, &x->path);
-	return r < 0 ? r : -EALREADY;
+	r = array_reserve(&s->mapped, &s->cap, s->n + 1, sizeof s->mapped[0]);
+	if (r == 0)
+		r = proc_maps_path(line, &x.path);
+	if (r == 0)
+		s->mapped[s->n++] = x;
+	return r == -ENOENT ? 0 : r;
+}
+
+void pdb_search_fini(struct pdb_search *s)
+{
+	while (s->n)
+		free(s->mapped[--s->n].path);
+	free(s->mapped);
+	s->mapped = NULL;
+	s->cap = 0;
+	s->has_maps = false;
+}
+
+/* What is mapped at `base`; NULL: no file from its beginning on. Mappings are in ascending order. */
+static const struct pdb_mapped *find_mapped(const struct pdb_search *s, uint64_t base)
+{
+	const size_t i = array_first(s->n, k, s->mapped[k].base >= base);
+
+	return i < s->n && s->mapped[i].base == base ? &s->mapped[i] : NULL;
 }
 
 /* Whether the memory is still that of a process: else the pid may be another's. */
@@ -118,7 +143,7 @@ static bool is_alive(int mem)
 	return pread(mem, &byte, 1, NO_ADDRESS) < 0;
 }
 
-static int call_opener(const struct proc_root *root, const struct mapped *x, const char *name, int to)
+static int call_opener(const struct proc_root *root, const struct pdb_mapped *x, const char *name, int to)
 {
 	struct parser_call call = {.operation = &pdb_open_operation,
 				   .fds = {root->fd, to},
@@ -138,14 +163,20 @@ static int call_opener(const struct proc_root *root, const struct mapped *x, con
 	return r;
 }
 
-/* Opens the root of the process, and has the file sent to `to`. */
-static int search(const struct pdb_search *s, struct mapped *x, const char *name, int to)
+/* Has the file sent to `to`. */
+static int search(struct pdb_search *s, uint64_t base, const char *name, int to)
 {
 	_cleanup_(proc_root_unref_p) struct proc_root *root = NULL;
 	_cleanup_close_ int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int r = proc < 0 ? -errno : proc_maps_read_all(proc, s->pid, find_mapped, x);
+	const struct pdb_mapped *x;
+	int r = proc < 0 ? -errno : 0;
 
-	if (r != -EALREADY)
+	if (r == 0 && !s->has_maps) {
+		s->has_maps = true;
+		r = proc_maps_read_all(proc, s->pid, take_mapped, s);
+	}
+	x = find_mapped(s, base);
+	if (r < 0 || !x)
 		return r < 0 ? r : -ENOENT;
 	r = proc_root_open(&root, proc, s->pid);
 	if (r == 0 && !is_alive(s->mem))
@@ -167,12 +198,22 @@ static bool is_absent(const struct pdb_absent *a, uint64_t base)
 	return a->n == PDB_ABSENT_MAX;
 }
 
+/* A file system that does not answer is not waited for again. */
+static void take_result(struct pdb_search *s, uint64_t base, int r)
+{
+	if (r == 0)
+		s->opened++;
+	else if (r == -ETIMEDOUT)
+		s->absent->n = PDB_ABSENT_MAX;
+	else if (!is_passing(r))
+		s->absent->base[s->absent->n++] = base;
+}
+
 int pdb_search_answer(const void *query, size_t len, void *data)
 {
-	const struct pdb_search *s = data;
+	struct pdb_search *s = data;
 	struct flat_reader from = flat_read(query, len);
 	_cleanup_close_ int ours = -1, its = -1;
-	struct mapped x = {0};
 	char name[PDB_NAME_MAX + 1];
 	struct pdb_query q;
 	int sockets[2], r;
@@ -189,10 +230,7 @@ int pdb_search_answer(const void *query, size_t len, void *data)
 		return -errno;
 	ours = sockets[0];
 	its = sockets[1];
-	x.base = q.base;
-	r = search(s, &x, name, ours);
-	free(x.path);
-	if (r < 0 && !is_passing(r))
-		s->absent->base[s->absent->n++] = q.base;
+	r = search(s, q.base, name, ours);
+	take_result(s, q.base, r);
 	return r < 0 ? r : TAKE_FD(its);
 }

@@ -8,6 +8,7 @@
 #ifndef PROFLET_UNWIND_PDB_SEARCH_H
 #define PROFLET_UNWIND_PDB_SEARCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,14 +20,23 @@
 /* Assemblies of a process that have no such file. Zeroed: none is known. */
 struct pdb_absent {
 	uint64_t base[PDB_ABSENT_MAX]; /* process addresses of their images */
-	uint32_t n;
+	uint32_t n;		       /* PDB_ABSENT_MAX: nothing is looked for any more */
 };
 
+struct pdb_mapped;
+
+/* The searches of one job. With all zero but the first three: none was made yet. */
 struct pdb_search {
 	uint32_t pid;
 	int mem; /* /proc/PID/mem, borrowed: opened when the process was the one that is meant */
 	struct pdb_absent *absent; /* borrowed */
+	unsigned opened;	   /* files */
+	bool has_maps;		   /* what follows is there */
+	struct pdb_mapped *mapped; /* owned: the files that the process has mapped */
+	size_t n, cap;
 };
+
+void pdb_search_fini(struct pdb_search *s);
 
 /* What is queried: the name without NUL follows. */
 struct pdb_query {

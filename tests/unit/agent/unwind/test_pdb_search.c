@@ -78,10 +78,14 @@ static int search(const void *base, const char *name)
 	cr_assert_eq(buf_append(&query, &q, sizeof q), 0);
 	cr_assert_eq(buf_append(&query, name, strlen(name)), 0);
 	socket = pdb_search_answer(query.data, query.len, &s);
-	if (socket < 0)
+	if (socket < 0) {
+		pdb_search_fini(&s);
 		return socket;
+	}
 	fd = parser_fd_receive(socket);
 	close(socket);
+	cr_expect_eq(s.opened, 1);
+	pdb_search_fini(&s);
 	return fd;
 }
 
