@@ -21,7 +21,7 @@ PLACES = {
     "pretender_beam": ("tables_hang", "module_hangs", "atoms_hang", "piece_hangs", "atom_hangs", "text_hangs", "code_hangs", "callee_hangs",
                        "process_hangs"),
     "pretender_dotnet": ("levels_hang", "fragment_hangs", "section_hangs", "heap_hangs", "map_hangs", "header_hangs", "method_hangs", "dynamic_hangs",
-                         "table_hangs", "module_hangs", "image_hangs"),
+                         "table_hangs", "module_hangs", "image_hangs", "debug_hangs", "lines_hang"),
 }
 CPU = 0.3 if attack.QUICK else 10  # s that each gets
 HONEST_CPU = 3

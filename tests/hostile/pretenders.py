@@ -56,7 +56,7 @@ LIARS = {
          "text_long", "text_unmapped", "text_kernel", "text_odd", "arity_huge", "layout_odd", "layout_records", "exit_kernel", "exit_none",
          "exit_in_function", "on_thread_stack", "process_kernel", "stack_flickers", "flicker")),
     "pretender_dotnet": Liar(
-        "dotnet", None, (("Demo.Outer.Run", "", 0),), (),
+        "dotnet", None, (("Demo.Outer.Run", "/src/Main.cs", 12),), (),
         ("levels_none", "levels_unmapped", "levels_kernel", "levels_circle", "level_odd", "fragments_circle", "fragments_kernel",
          "section_unmapped", "section_kernel", "section_elsewhere", "range_everything", "range_is_list", "list_kernel", "range_is_image",
          "heap_unmapped", "heap_kernel", "map_unmapped", "map_kernel", "map_endless", "map_points_away", "map_points_back",
@@ -65,12 +65,15 @@ LIARS = {
          "method_unmapped", "method_kernel", "method_far", "dynamic_kernel", "dynamic_endless", "dynamic_odd", "table_kernel",
          "module_unmapped", "image_none", "images_many", "token_far", "header_far", "sections_many", "sections_huge", "metadata_far",
          "streams_many", "rows_huge", "tables_all", "types_circle", "text_far", "text_odd", "ready", "ready_sections", "ready_functions",
-         "ready_descends", "ready_methods", "ready_instances", "ready_types", "flicker", "unwind_flickers")),
+         "ready_descends", "ready_methods", "ready_instances", "ready_types", "debug_kernel", "debug_unmapped",
+         "debug_odd", "debug_endless", "symbols_far", "symbols_many", "packed_odd", "packed_huge", "lines_of_another", "lines_odd",
+         "lines_endless", "flicker", "unwind_flickers")),
 }
 # Also true of an honest one, at the few instructions around its loop. A sample has one chance in 100,000 to hit them, and a much better one
 # where a page of code has to be brought back just there.
 AROUND = {"pretender_java": {(("org.example.Work.run", "Work.java", 0),), (("org.example.Work.add", "Work.java", 2), ("org.example.Work.run", "Work.java", 4))},
-          "pretender_beam": {(("normal_exit", "", 0),)}}
+          "pretender_beam": {(("normal_exit", "", 0),)},
+          "pretender_dotnet": {(("Demo.Outer.Run", "/src/Main.cs", 10),)}}
 AROUND_AT_MOST = 0.01  # of its whole stacks
 HONEST = 4  # times that: its functions must have become known
 AT_ONCE = 3

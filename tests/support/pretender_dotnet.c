@@ -11,6 +11,7 @@
 #include "tests/support/pretender.h"
 
 #include "tests/support/dotnet_machine.h"
+#include "tests/support/pdb_file.h"
 
 EXPORTED uint64_t g_dacTable[16];
 EXPORTED char what_version[] = "@(#)Version 9.0.725.31616 @Commit: 0";
@@ -37,12 +38,36 @@ static void put_2(uint32_t at, uint32_t value)
 	dm_put(&machine, at, value, 2);
 }
 
+static struct pdb_file lines;
+
+/* The file of lines as it is, in one block of RFC 1951 that says that it is not compressed. */
+static uint32_t store(uint8_t *to)
+{
+	const uint16_t n = (uint16_t)lines.n, inverse = (uint16_t)~n;
+
+	to[0] = 1;
+	memcpy(to + 1, &n, 2);
+	memcpy(to + 3, &inverse, 2);
+	memcpy(to + 5, lines.bytes, n);
+	return 5u + n;
+}
+
+/* The assembly has the lines in it. */
+static void put_lines(uint32_t bytes)
+{
+	static uint8_t packed[PDB_BYTES];
+
+	dm_lines(&machine, packed, store(packed), bytes);
+}
+
 static void build(void)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
 	uint8_t *made;
 
+	pdb_init(&lines);
 	dm_init(&machine);
+	put_lines(lines.n);
 	made = machine.bytes;
 	machine.bytes = mmap((void *)DM_BASE, DM_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC, flags, -1, 0);
 	if (machine.bytes != (uint8_t *)DM_BASE) {
@@ -375,6 +400,61 @@ static void ready_types(void)
 	memset(machine.bytes + DM_IMAGE + DM_INSTANCES + 7, 0x1d, 9); /* arrays of arrays of … */
 }
 
+/* --- lines */
+
+static void debug_kernel(void)
+{
+	put(DM_HEADERS, KERNEL);
+}
+static void debug_unmapped(void)
+{
+	put(DM_HEADERS, (uintptr_t)unmapped());
+}
+static void debug_odd(void)
+{
+	memset(machine.bytes + DM_TEXT + 0x100, 0xff, 0x100);
+}
+static void debug_endless(void)
+{
+	char *map = mmap(NULL, 64u << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			 -1, 0);
+
+	map[0] = 1;
+	memset(map + 9, 0xff, 4); /* local variables */
+	put(DM_HEADERS, (uintptr_t)map);
+}
+static void symbols_far(void)
+{
+	put_4(DM_FILE + 0x80 + 24 + 112 + 48, UINT32_MAX - 16);
+}
+static void symbols_many(void)
+{
+	put_4(DM_FILE + 0x80 + 24 + 112 + 52, UINT32_MAX);
+}
+static void packed_odd(void)
+{
+	memset(machine.bytes + DM_FILE + DM_RAW + (DM_EMBEDDED - DM_RVA) + 8, 0xff, 64);
+}
+static void packed_huge(void)
+{
+	put_lines(DOTNET_PDB_MAX);
+}
+static void lines_of_another(void)
+{
+	lines.bytes[0x100] ^= 1;
+	put_lines(lines.n);
+}
+static void lines_odd(void)
+{
+	memset(lines.bytes + 0x148, 0xff, 0x100);
+	put_lines(lines.n);
+}
+static void lines_endless(void)
+{
+	memset(lines.bytes + 0x400, 0x01, 0x800);
+	put_lines(lines.n);
+}
+
 /* --- what changes */
 
 static void *other_methods(void *arg)
@@ -456,6 +536,28 @@ static void image_hangs(void)
 {
 	put(DM_MODULE + 0x120, hang());
 }
+static void debug_hangs(void)
+{
+	put(DM_HEADERS, hang());
+}
+
+/* The assembly is mapped from a file system that stops, and the file with its lines would be there, too. */
+static void lines_hang(void)
+{
+	uint8_t *image = machine.bytes + DM_FILE;
+	const int fd = hanging_file ? open(hanging_file, O_RDONLY | O_CLOEXEC) : -1;
+	const int flags = MAP_PRIVATE | MAP_FIXED | (hanging_file ? 0 : MAP_ANONYMOUS);
+	static uint8_t copy[DM_IMAGE_BYTES];
+
+	memcpy(copy, image, sizeof copy);
+	if (mmap(image, sizeof copy, PROT_READ | PROT_WRITE, flags, fd, 0) != image) {
+		perror("mmap");
+		exit(1);
+	}
+	memcpy(image, copy, sizeof copy);
+	dm_lines(&machine, NULL, 0, 0);
+	memcpy(image + DM_RAW + (DM_CODEVIEW - DM_RVA) + 24, "file", 5);
+}
 
 static const struct pretender_mode modes[] = {
 	{"honest", NULL},
@@ -525,6 +627,17 @@ static const struct pretender_mode modes[] = {
 	{"ready_types", ready_types},
 	{"flicker", flicker},
 	{"unwind_flickers", unwind_flickers},
+	{"debug_kernel", debug_kernel},
+	{"debug_unmapped", debug_unmapped},
+	{"debug_odd", debug_odd},
+	{"debug_endless", debug_endless},
+	{"symbols_far", symbols_far},
+	{"symbols_many", symbols_many},
+	{"packed_odd", packed_odd},
+	{"packed_huge", packed_huge},
+	{"lines_of_another", lines_of_another},
+	{"lines_odd", lines_odd},
+	{"lines_endless", lines_endless},
 	{"levels_hang", levels_hang},
 	{"fragment_hangs", fragment_hangs},
 	{"section_hangs", section_hangs},
@@ -536,6 +649,8 @@ static const struct pretender_mode modes[] = {
 	{"table_hangs", table_hangs},
 	{"module_hangs", module_hangs},
 	{"image_hangs", image_hangs},
+	{"debug_hangs", debug_hangs},
+	{"lines_hang", lines_hang},
 };
 
 int main(int argc, char **argv)
