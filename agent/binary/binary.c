@@ -51,6 +51,18 @@ static void module_range(struct binary *b)
 	}
 }
 
+/* What a file is known by that has no build id. Without it, if it cannot be read: its table's job tries again. */
+static int read_hash(struct binary *b)
+{
+	_cleanup_close_ int fd = fs_reopen(b->fd);
+	char hash[33];
+
+	if (fd < 0 || elf_file_htlhash(fd, hash) < 0)
+		return 0;
+	b->module.htlhash = strdup(hash);
+	return b->module.htlhash ? 0 : -ENOMEM;
+}
+
 static int read_elf(struct binary *b)
 {
 	_cleanup_(elf_image_free_p) struct elf_image *img = NULL;
@@ -63,7 +75,7 @@ static int read_elf(struct binary *b)
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0) /* mapped executable, but no ELF file: its addresses are file offsets */
-		return 0;
+		return read_hash(b);
 	if (elf_version_read(&b->version, img) < 0) /* which is newer than the stat(2) that we got */
 		return -ESTALE;
 	segments = elf_image_segments(img, &n);

@@ -241,6 +241,22 @@ Test(identity, without_a_build_id)
 	cr_expect_null(files_get(&f, libc)->module.htlhash, "which costs more, and it has another");
 }
 
+/* The same of one that is no ELF file: an assembly of .NET, whose code is mapped from it. */
+Test(identity, without_elf_headers)
+{
+	_cleanup_files_ struct files f;
+	uint32_t assembly;
+	int fd;
+
+	files_init(&f, 16);
+	fd = open(files_path(&f, "assembly"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert_eq(write(fd, "MZ and more", 11), 11);
+	close(fd);
+	assembly = files_add(&f, "assembly");
+	cr_assert_not_null(files_get(&f, assembly)->module.htlhash);
+	cr_expect_str_eq(files_get(&f, assembly)->module.htlhash, "51690fd1bfdd4e733ec5a4f496aec2fb");
+}
+
 /* What is found out later: the content is still there, perhaps with other times, or it is not. */
 Test(identity, content_is_confirmed_or_changed)
 {
