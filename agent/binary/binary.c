@@ -51,7 +51,7 @@ static void module_range(struct binary *b)
 	}
 }
 
-/* What a file is known by that has no build id. Without it, if it cannot be read: its table's job tries again. */
+/* What a file without a build id is known by. If it cannot be read, its table's job tries again. */
 static int read_hash(struct binary *b)
 {
 	_cleanup_close_ int fd = fs_reopen(b->fd);

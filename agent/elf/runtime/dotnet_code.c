@@ -287,9 +287,10 @@ static int find_compiled(struct dotnet_place *ret, struct dotnet_reader *r, cons
 		e = header <= STUB_KIND_MAX ? -ENOENT : -ENOTSUP;
 	if (e == 0)
 		e = find_function(ret, r, header, start, address);
-	ret->code = start;
-	if (e == 0)
+	if (e == 0) {
+		ret->code = start;
 		e = vm_read_number(&r->memory, &ret->debug, header + HEADER_DEBUG, 8);
+	}
 	if (e == 0)
 		e = vm_read_number(&r->memory, &method, header + HEADER_METHOD, 8);
 	return e == 0 ? read_method(ret, r, method) : e;
