@@ -8,10 +8,10 @@ START_CONTEXT = b"\x48\x89\xdc"  # mov %rbx,%rsp: glibc's __start_context
 KERNEL_ENTRIES = ("entry_", "asm_", "error_entry", "ret_from_fork", "common_interrupt", "exc_", "syscall_")
 NO_USER_STACK = {"do_exit", "begin_new_exec", "load_elf_binary", "load_script", "bprm_execve"}
 # Goroutines return to goexit + 1; mcall and morestack leave the goroutine's stack for the scheduler's, from which nothing
-# returns; the others begin on a new stack, where no return address is.
+# returns; the others begin on a new stack, where no return address is, or the program's, to which the entry point jumps.
 GO_STARTS = {"runtime.goexit", "runtime.goexit.abi0"}
 GO_ROOTS = {"runtime.goexit": "Go: goexit", "runtime.rt0_go": "Go: rt0_go", "runtime.mstart": "Go: mstart", "runtime.mcall": "Go: mcall",
-            "runtime.morestack": "Go: morestack", "gogo": "Go: gogo"}
+            "runtime.morestack": "Go: morestack", "gogo": "Go: gogo", "_rt0_amd64": "Go: rt0_amd64", "_rt0_arm64": "Go: rt0_arm64"}
 
 
 def code_of(place):
