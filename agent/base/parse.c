@@ -69,7 +69,7 @@ static int parse_with_unit(const char *s, const struct unit *units, uint64_t *re
 		v *= (double)units->factor;
 		if (v >= 9.0e18)
 			return -ERANGE;
-		*ret = (uint64_t)llround(v);
+		*ret = (uint64_t)(v + 0.5);
 		return 0;
 	}
 	return -EINVAL;

@@ -73,6 +73,7 @@ static int inflate_all(uint8_t *to, uint32_t n, uint8_t *from, uint32_t from_byt
 	return r == Z_STREAM_END && !z.avail_out ? 0 : -ENOTSUP;
 }
 
+/* A process may have no room for a large one: -ENOMEM. */
 static int unpack(struct dotnet_lines_file *f, struct vm_memory *m, const struct dotnet_symbols *s)
 {
 	_cleanup_free_ uint8_t *packed = malloc(s->packed_bytes);
@@ -115,7 +116,7 @@ static int find_file(struct dotnet_lines_file **ret, const struct dotnet_image *
 		r = dotnet_pdb_open(&f->pdb, s.id);
 	if (r == 0)
 		*ret = TAKE_PTR(f);
-	return r == -ENOMEM ? r : 0;
+	return 0;
 }
 
 /* The file of the assembly, which is looked for once. NULL: there is none, or *error. */

@@ -513,7 +513,12 @@ class Truth {
                 KnownAssembly(m.DeclaringType.Assembly, m.DeclaringType.Assembly == typeof(Truth).Assembly ? files : new[] {""});
         }
         List<Step> steps = Plain(stack.Reverse().Select(x => new Step(x, files[1])));
-        for (int i = 0; i < steps.Count; i++) {
+        int first = 0;
+        if (inThread) { // what begins it is compiled anew at any time, with other methods in it
+            first = steps.FindIndex(x => x.File != "");
+            chain.Append("{\"files\":[\"\"],\"optional\":false}");
+        }
+        for (int i = first; i < steps.Count; i++) {
             bool leaf = i == steps.Count - 1;
             string stepLines = LinesOf(name, steps[i], leaf);
             chain.Append(chain.Length == 0 ? "" : ",").Append("{\"name\":").Append(Quote(steps[i].Name)).Append(",\"file\":").Append(Quote(steps[i].File))

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <curl/curl.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <microhttpd.h>
 #include <string.h>
 
@@ -66,4 +67,18 @@ Test(library, nothing_to_free)
 	MHD_stop_daemon(NULL);
 	cr_expect_eq(dlopen("libmicrohttpd.so.12", RTLD_NOW | RTLD_NOLOAD), before,
 		     "it is not loaded for that");
+}
+
+/* Of numbers that no compiler knows. */
+Test(library, functions_of_libm)
+{
+	volatile double two = 2, quarter = 0.25, half_turn = M_PI;
+
+	cr_expect_float_eq(log2(two * two * two), 3, 1e-12);
+	cr_expect_float_eq(log(two), M_LN2, 1e-12);
+	cr_expect_float_eq(pow(two, -two), 0.25, 1e-12);
+	cr_expect_float_eq(sqrt(quarter), 0.5, 1e-12);
+	cr_expect_float_eq(cos(half_turn), -1, 1e-12);
+	cr_expect_float_eq(erfc(two - 2), 1, 1e-12);
+	cr_expect_float_eq(ceil(quarter + two), 3, 1e-12);
 }
