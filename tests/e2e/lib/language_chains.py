@@ -197,7 +197,7 @@ class Judge:
             return "foreign", "-", show(sample)
         places = language_frames(sample, self.truth.language)
         if any(self.truth.is_loop(f.name) for f in self._without_loops(sample, places)):
-            return "loop", "-", show(sample)
+            return "loop", "-", f"{profiles.ending(sample)}: {show(sample)}"
         if not places and self.truth.content.get("native_threads") and profiles.ending(sample) == "complete":
             return "elsewhere", "-", ""  # its frames are on the native stack, all of which was walked
         if not places:
