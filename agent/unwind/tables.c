@@ -625,10 +625,10 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 		table_drop(c, f);
 }
 
-/* A build that could not look at the file says nothing of it: what an earlier one has found stays. */
+/* What an earlier build has found of the same content stays. */
 static void take_runtime(struct binary_table *f, struct build_job *j)
 {
-	if (!j->runtime && j->error != 0 && j->error != -ENODATA && j->error != -ESTALE)
+	if (!j->runtime && j->error != -ESTALE)
 		return;
 	free(f->runtime);
 	f->runtime = TAKE_PTR(j->runtime);
