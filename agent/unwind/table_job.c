@@ -114,9 +114,7 @@ static int make(struct making *m)
 
 	if (r < 0)
 		return r == -ENOEXEC ? -ENODATA : r;
-	r = runtime_facts_read(&m->head.runtime, m->img);
-	if (r == -ENOMEM) /* of other failures, there is no runtime that is known */
-		return r;
+	(void)runtime_facts_read(&m->head.runtime, m->img); /* on failure, there are none */
 	tell_early(m);
 	r = make_rows(m);
 	if (r == 0 && m->debug.img)
