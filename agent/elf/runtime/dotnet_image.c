@@ -511,7 +511,8 @@ static int read_embedded(struct dotnet_symbols *ret, struct vm_memory *m, uint64
 		r = vm_read_number(m, &bytes, at + 4, 4);
 	if (r < 0)
 		return r;
-	if (signature != EMBEDDED_SIGNATURE || bytes > DOTNET_PDB_MAX || entry->bytes <= EMBEDDED_HEAD)
+	if (signature != EMBEDDED_SIGNATURE || bytes > DOTNET_PDB_MAX || entry->bytes <= EMBEDDED_HEAD ||
+	    entry->bytes > DOTNET_PDB_MAX)
 		return 0;
 	ret->packed = at + EMBEDDED_HEAD;
 	ret->packed_bytes = entry->bytes - EMBEDDED_HEAD;

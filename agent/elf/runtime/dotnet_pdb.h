@@ -11,10 +11,9 @@
 #include "agent/elf/runtime/vm_memory.h"
 
 #define DOTNET_PDB_ID_BYTES 20u
-#define DOTNET_PDB_MAX \
-	(64u << 20) /* bytes of a file that is in an assembly; of larger ones, no lines are known */
-#define DOTNET_POINTS_MAX 8192u	  /* of one method */
-#define DOTNET_DOCUMENT_MAX 1024u /* bytes of a path; of longer ones, the end is kept */
+#define DOTNET_PDB_MAX (32u << 20) /* bytes; of larger files in assemblies, no lines are known */
+#define DOTNET_POINTS_MAX 8192u	   /* of one method */
+#define DOTNET_DOCUMENT_MAX 1024u  /* bytes of a path; of longer ones, the end is kept */
 
 /* The bytecode from `il` on is that of the line; 0: of a line of another document. */
 struct dotnet_point {
