@@ -516,7 +516,7 @@ class Truth {
         int first = 0;
         if (inThread) { // what begins it is compiled anew at any time, with other methods in it
             first = steps.FindIndex(x => x.File != "");
-            chain.Append("{\"files\":[\"\"],\"optional\":false}");
+            chain.Append("{\"files\":[\"\"],\"optional\":true}");
         }
         for (int i = first; i < steps.Count; i++) {
             bool leaf = i == steps.Count - 1;

@@ -52,15 +52,23 @@ def run(*argv, env=None):
         raise Unavailable(f"all: {os.path.basename(argv[0])}: {(done.stderr + done.stdout).strip()[-300:]}")
 
 
-def compile_program(target=Build.program, sources=("Chains.cs", "Churn.cs"), lines="portable"):
-    """Writes the program and, beside it, the file with its lines (lines="embedded": in it), by Roslyn, which runs on the runtime. Its
-    driver is compiled by mcs, which makes no such file."""
+def lines_of(program):
+    return os.path.splitext(program)[0] + ".pdb"
+
+
+def compile_program():
+    """Writes the program and, beside it, the file with its lines, by Roslyn, which runs on the runtime. Its driver is compiled by mcs,
+    which makes no such file. Two at once write the same."""
     os.makedirs(CACHE, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="compiler-", dir=CACHE) as folder:
         driver = os.path.join(folder, "csc.exe")
         run("mcs", "-sdk:4.5", f"-out:{driver}", "-r:System.Core", os.path.join(SUPPORT, "dotnet", "csc.cs"))
         compiler = put_in(os.path.join(folder, "runtime"), driver)
-        run(compiler, os.path.join(packages(), "@wasmsharp", "core"), target, lines, *(os.path.join(HERE, x) for x in sources), env=ENVIRONMENT)
+        target = os.path.join(folder, os.path.basename(Build.program))
+        run(compiler, os.path.join(packages(), "@wasmsharp", "core"), target, "portable",
+            *(os.path.join(HERE, x) for x in ("Chains.cs", "Churn.cs")), env=ENVIRONMENT)
+        for file in (target, lines_of(target)):
+            os.replace(file, os.path.join(CACHE, os.path.basename(file)))
 
 
 def put_in(folder, program):
@@ -78,7 +86,7 @@ def place(folder):
     """A copy of the runtime in `folder` that runs the program of known chains, with the file of its lines. → its command"""
     compile_program()
     command = put_in(folder, Build.program)
-    shutil.copy(os.path.splitext(Build.program)[0] + ".pdb", folder)
+    shutil.copy(lines_of(Build.program), folder)
     run(command, os.path.join(folder, "no-truth"), lines_beside(command), env=ENVIRONMENT | TIERS["minimal"])
     return [command]
 
