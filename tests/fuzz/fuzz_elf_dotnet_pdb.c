@@ -3,7 +3,6 @@
  * A portable PDB file: the input changes bytes of a sound one (pdb_file.h): u32 offset, u8 value each. The
  * bytes are read as a map from machine code to bytecode, too, in each form.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "agent/elf/runtime/dotnet_il_map.h"
@@ -20,23 +19,13 @@ static void require(int condition)
 		abort();
 }
 
-static int read_page(void *to, uint64_t address, void *data)
-{
-	const struct pdb_file *f = data;
-
-	if (address >= PDB_BYTES)
-		return -EFAULT;
-	memcpy(to, f->bytes + address, VM_PIECE_BYTES);
-	return 0;
-}
-
 static void read_file(struct pdb_file *f)
 {
 	struct dotnet_pdb *pdb = calloc(1, sizeof *pdb);
 
 	if (!pdb)
 		return;
-	pdb->file.read = read_page;
+	pdb->file.read = pdb_read;
 	pdb->file.data = f;
 	if (dotnet_pdb_open(pdb, pdb_id) == 0) {
 		for (uint32_t row = 0; row <= PDB_METHODS + 1; row++) {

@@ -6,6 +6,7 @@
 #ifndef PROFLET_TESTS_PDB_FILE_H
 #define PROFLET_TESTS_PDB_FILE_H
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -35,6 +36,17 @@ struct pdb_file {
 	uint8_t bytes[PDB_BYTES];
 	uint32_t n, blobs; /* where these begin */
 };
+
+/* As struct vm_memory wants it; `data` is the file. */
+static inline int pdb_read(void *to, uint64_t address, void *data)
+{
+	const struct pdb_file *f = data;
+
+	if (address >= PDB_BYTES)
+		return -EFAULT;
+	memcpy(to, f->bytes + address, VM_PIECE_BYTES);
+	return 0;
+}
 
 static inline void pdb_put(struct pdb_file *f, uint64_t value, unsigned bytes)
 {

@@ -9,21 +9,11 @@
 #include "agent/base/cleanup.h"
 #include "tests/support/pdb_file.h"
 
-static int read_page(void *to, uint64_t address, void *data)
-{
-	const struct pdb_file *f = data;
-
-	if (address >= PDB_BYTES)
-		return -EFAULT;
-	memcpy(to, f->bytes + address, VM_PIECE_BYTES);
-	return 0;
-}
-
 /* Opens the file anew. */
 static int open_file(struct dotnet_pdb *pdb, struct pdb_file *f)
 {
 	memset(pdb, 0, sizeof *pdb);
-	pdb->file.read = read_page;
+	pdb->file.read = pdb_read;
 	pdb->file.data = f;
 	return dotnet_pdb_open(pdb, pdb_id);
 }
