@@ -172,12 +172,15 @@ static int search(struct pdb_search *s, uint64_t base, const char *name, int to)
 	int r = proc < 0 ? -errno : 0;
 
 	if (r == 0 && !s->has_maps) {
-		s->has_maps = true;
+		pdb_search_fini(s); /* what was read before an error */
 		r = proc_maps_read_all(proc, s->pid, take_mapped, s);
+		s->has_maps = r >= 0;
 	}
+	if (r < 0)
+		return r;
 	x = find_mapped(s, base);
-	if (r < 0 || !x)
-		return r < 0 ? r : -ENOENT;
+	if (!x)
+		return -ENOENT;
 	r = proc_root_open(&root, proc, s->pid);
 	if (r == 0 && !is_alive(s->mem))
 		r = -ESRCH;

@@ -147,7 +147,7 @@ static int read_packed(struct dotnet_il_map *ret, struct digits *d, uint32_t n)
 	return r;
 }
 
-/* A native offset never is less than the one before, if the numbers have not gone round. */
+/* The sum of the steps may have overflowed. */
 static bool is_ascending(const struct dotnet_il_map *map)
 {
 	for (uint32_t i = 1; i < map->n; i++)
@@ -167,8 +167,7 @@ int dotnet_il_map_read(struct dotnet_il_map *ret, struct vm_memory *m, uint64_t 
 		d.at = address;
 	}
 	bytes = number(&d);
-	if (form & DOTNET_IL_PACKED &&
-	    bytes == BOTH_MAPS) { /* that of the file's bytecode is the second one */
+	if (form & DOTNET_IL_PACKED && bytes == BOTH_MAPS) { /* the second one is of the file's bytecode */
 		skip = number(&d);
 		bytes = number(&d);
 	}
