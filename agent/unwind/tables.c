@@ -265,6 +265,7 @@ void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_n
 /* --- language runtimes, at the start */
 
 #define PREFERRED_MAX 16u
+#define PREFERRED_OF_TENANT 4u
 
 static uint64_t code_bytes(const struct binary_table *f)
 {
@@ -283,7 +284,16 @@ static int by_code_bytes(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Those whose build waits or runs. Returns their number. */
+static bool has_share(struct binary_table *const *found, unsigned n, uint64_t tenant)
+{
+	unsigned of_tenant = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		of_tenant += found[i]->binary->tenant == tenant;
+	return of_tenant < PREFERRED_OF_TENANT;
+}
+
+/* Those whose build waits or runs, of each tenant the first few. Returns their number. */
 static unsigned likely_runtimes(const struct unwind_tables *c, struct binary_table *ret[PREFERRED_MAX])
 {
 	unsigned n = 0;
@@ -292,7 +302,7 @@ static unsigned likely_runtimes(const struct unwind_tables *c, struct binary_tab
 		struct binary_table *f = unwind_tables_get(c, i);
 
 		if (f && !f->generated && f->binary->refs && !f->runtime && binary_table_pending(f) &&
-		    runtime_facts_likely(f->binary->module.name))
+		    runtime_facts_likely(f->binary->module.name) && has_share(ret, n, f->binary->tenant))
 			ret[n++] = f;
 	}
 	return n;

@@ -11,7 +11,8 @@ from lib import assertions, programs, language_chains
 from lib.agent import Agent
 from lib.collector import Collector, Recorder
 from lib.profiles import total
-from lib.scenario import ROOT, Scenario, Skip, wait_for
+from lib.scenario import ROOT, Scenario, Skip, free_port, wait_for
+from status import Pages
 
 CHAINS = os.path.join(ROOT, "tests", "oracle", "python", "chains.py")
 SECONDS, SETTLED = 20, 2
@@ -40,8 +41,8 @@ def start_chains(s):
     return process, language_chains.Truth(path)
 
 
-def check(s, judge, least, seen=True):
-    """What every sample of the program must be."""
+def check(s, judge, least, seen=True, said=()):
+    """What every sample of the program must be. `said`: what the agent says of it, for whoever looks for the cause of a fault."""
     s.check("samples of known chains", judge.total() >= least, judge.summary())
     s.check("their chains are exact", judge.is_exact(), f"{100 * judge.exact_share():.3f} %")
     for what in language_chains.WRONG:
@@ -50,7 +51,7 @@ def check(s, judge, least, seen=True):
     faults = list(judge.faults(least, seen=seen))
     s.check("each situation is there, and native frames are where they belong", not faults, "; ".join(faults))
     if faults:
-        for line in judge.lines():
+        for line in (*judge.lines(), *said):
             s.note(line[:300])
 
 
@@ -60,12 +61,17 @@ def body(s):
     process, truth = start_chains(s)
     collector = Collector(s)
     recorder = Recorder(s, collector)
-    agent = Agent(s, recorder.endpoint(), "--attributes.sample", ATTRIBUTES, "--stack.depth", "1024", frequency=997)
-    samples = agent.samples_of(collector, SECONDS, [process.pid], cpu=CPU)
+    port, said = free_port(), []
+    agent = Agent(s, recorder.endpoint(), "--attributes.sample", ATTRIBUTES, "--stack.depth", "1024", "--listen", f"127.0.0.1:{port}", frequency=997)
+
+    def ask():
+        pages = (Pages(port).get(f"/debug/state/{process.pid}")[2], Pages(port).get("/metrics")[2])
+        said.extend(line for page in pages for line in page.splitlines() if "# " not in line and ("runtime" in line or "python" in line.lower()))
+    samples = agent.samples_of(collector, SECONDS, [process.pid], cpu=CPU, last=ask)
     judge = language_chains.Judge(truth)
     for x in language_chains.settled(samples, truth.pids(), SETTLED):
         judge.add(x)
-    check(s, judge, MIN_SAMPLES)
+    check(s, judge, MIN_SAMPLES, said=said)
     assertions.loss_identity(s, agent, total(samples))
     assertions.conforms(s, recorder.requests())
 

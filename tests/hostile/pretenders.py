@@ -18,7 +18,7 @@ from lib.scenario import ROOT, tail
 from trial import Trial
 
 TENANT = "65534"
-CPU = 0.4 if attack.QUICK else 10  # s that each gets
+CPU = 0.3 if attack.QUICK else 10  # s that each gets
 # kind: type of its frames; loop: the native function, None: its code is in memory; honest: what its frames are, leaf first; then the modes
 Liar = collections.namedtuple("Liar", "kind loop honest never_whole others")
 LIARS = {
@@ -76,7 +76,7 @@ AROUND = {"pretender_java": {(("org.example.Work.run", "Work.java", 0),), (("org
           "pretender_dotnet": {(("Demo.Outer.Run", "/src/Main.cs", 10),)}}
 AROUND_AT_MOST = 0.01  # of its whole stacks
 HONEST = 4  # times that: its functions must have become known
-AT_ONCE = 3
+AT_ONCE = 8
 NAME_MAX = 1024  # bytes, of what a tenant says
 
 

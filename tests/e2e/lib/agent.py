@@ -84,13 +84,15 @@ class Agent:
         """SIGTERM; returns the exit code."""
         return stop(self.process, seconds)
 
-    def samples_of(self, collector, seconds, programs=(), cpu=2.0):
-        """Lets the agent run for so long, and until each of these processes has got `cpu` seconds of CPU time meanwhile; ends it
-        and the Collector; returns the samples that arrived."""
+    def samples_of(self, collector, seconds, programs=(), cpu=2.0, last=None):
+        """Lets the agent run for so long, and until each of these processes has got `cpu` seconds of CPU time meanwhile; calls `last`; ends
+        the agent and the Collector; returns the samples that arrived."""
         self.wait_samples(collector)
         end, got = time.monotonic() + seconds, CpuTime(programs)
         wait_for(lambda: time.monotonic() > end or self.process.poll() is not None, seconds + 5, "the recording's time")
         got.wait(cpu)
+        if last:
+            last()
         self.s.equal("exit code at SIGTERM", self.stop(), 0)
         collector.stop()
         return collector.samples()

@@ -313,3 +313,33 @@ Test(tables, likely_runtimes_are_awaited)
 	cr_expect_null(perl->runtime, "its table is built, and it is none");
 	cr_expect_not(unwind_tables_expects_runtimes(w.tables));
 }
+
+/* Whoever has many files with such names does not take the places of others. */
+Test(tables, a_tenant_has_a_share_of_likely_runtimes)
+{
+	enum {
+		THEIRS = 20
+	};
+	_cleanup_world_ struct world w;
+	const struct binary_table *python;
+	unsigned urgent = 0;
+	uint32_t index, theirs[THEIRS];
+	char name[32];
+
+	world_init(&w, 2, THEIRS + 2);
+	for (unsigned i = 0; i < THEIRS; i++) {
+		snprintf(name, sizeof name, "libperl.so.5.%u", i);
+		theirs[i] = world_add_libc(&w, name, 1 + i);
+		binary_registry_get(w.binaries, theirs[i])->tenant = 1;
+	}
+	index = add_python(&w, "python3.8");
+	binary_registry_get(w.binaries, index)->tenant = 2;
+	python = world_table(&w, index);
+	unwind_tables_prefer_runtimes(w.tables);
+	for (unsigned i = 0; i < THEIRS; i++)
+		urgent += world_table(&w, theirs[i])->urgent;
+	cr_expect(python->urgent, "it is the last of them");
+	cr_expect_eq(urgent, 4, "%u of another tenant's go first, too", urgent);
+	world_settle(&w);
+	cr_expect_not_null(python->runtime);
+}
