@@ -317,9 +317,7 @@ Test(tables, likely_runtimes_are_awaited)
 /* Whoever has many files with such names does not take the places of others. */
 Test(tables, a_tenant_has_a_share_of_likely_runtimes)
 {
-	enum {
-		THEIRS = 20
-	};
+	enum { THEIRS = 20 };
 	_cleanup_world_ struct world w;
 	const struct binary_table *python;
 	unsigned urgent = 0;
