@@ -33,7 +33,7 @@ def body(s):
     s.need_proflet()
     collector = Collector(s)
     recorder = Recorder(s, collector)
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     agent = Agent(s, recorder.endpoint(), "--samples", "aggregate", window=f"{WINDOW}s")
     wait_for(lambda: len(recorder.requests()) >= 4, 60, "four requests")
     s.equal("exit code", agent.stop(60), 0)

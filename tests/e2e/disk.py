@@ -266,7 +266,7 @@ def body(s):
     s.need_root()
     s.need_proflet()
     s.need("mount", "mkfs.ext4", "gcc")
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     full_tmpfs(s)
     full_ext4(s)
     read_only(s)

@@ -257,7 +257,7 @@ def conformance(s, runs):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     plan = [*rows(s), *single(s)]
     if not os.path.exists(DEBUG):
         s.skip("the rows on the sanitized build", "build/debug/proflet is not there: tests/run build")

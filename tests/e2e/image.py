@@ -141,7 +141,7 @@ def rights(s, pid):
 
 
 def agent_in_pod(s):
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     collector, port = Collector(s), free_port()
     pod = Pod(s, s.path("bundle"))
     for name, options in (("grpc", ["--endpoint", collector.endpoint()]),

@@ -92,7 +92,7 @@ def check_account(s, account, samples):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     ca, ca_key = certificates.authority(s, "ca")
     cert, key = certificates.issue(s, "server", ca, ca_key)
     client, client_key = certificates.issue(s, "client", ca, ca_key, names="DNS:agent")

@@ -82,7 +82,7 @@ def body(s):
     s.need_root()
     s.need("nghttpd")
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     ca, ca_key = certificates.authority(s, "ca")
     tls = certificates.issue(s, "server", ca, ca_key)
     not_there = r"does not serve OTLP profiles.*HTTP status 404 with content type 'text/html.*is no gRPC"

@@ -34,7 +34,7 @@ class Workload:
     def __init__(self, s, program, name, owner=None, labels=None, namespace="shop"):
         self.name, self.ident, self.uid = name, secrets.token_hex(32), str(uuid.uuid4())
         group = cgroups.make(s, f"kubepods/burstable/pod{self.uid}/{self.ident}")
-        self.process = cgroups.start(s, group, [program, programs.LIFE], name)
+        self.process = cgroups.start(s, group, programs.modest(program, programs.LIFE), name)
         self.pod = pod(name, self.uid, [container("app-" + name, self.ident)], owner=owner, labels=labels, namespace=namespace)
 
     def resources(self, collector):

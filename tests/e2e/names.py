@@ -137,7 +137,7 @@ def body(s):
     other, other_key = certificates.authority(s, "other")
     good = certificates.issue(s, "server", ca, ca_key, names="DNS:" + NAME)
     bad = certificates.issue(s, "impostor", other, other_key, names="DNS:" + NAME)
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     moves(s)
     one_of_two_is_wrong(s, good, bad)
     renewed(s, good, ca, ca_key)

@@ -71,7 +71,7 @@ def without_pipeline(s):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     killed_and_restarted(s)
     never_there(s)
     without_pipeline(s)

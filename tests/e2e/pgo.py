@@ -16,7 +16,7 @@ from show import line
 SUPPORT = os.path.join(ROOT, "tests", "support")
 PAGE = "deploy/pgo.md"
 LLVM = "/usr/lib/llvm-19/bin"
-RUNS, SECONDS = 3, "1"
+RUNS, SECONDS = 1, "1"
 
 
 def run_page(s, title, folder, env):

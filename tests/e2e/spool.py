@@ -65,7 +65,7 @@ def delivered(s, spool, collector, before):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     collector = Collector(s)
     collector.stop()
     spool = Spool(s)

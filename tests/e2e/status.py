@@ -288,7 +288,7 @@ def addresses(s, endpoint, port):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     s.start(["sh", "-c", "while :; do /bin/true; done"], "churn")
     collector, port = Collector(s), free_port()
     agent = Agent(s, collector.endpoint(), "--listen", f"127.0.0.1:{port}", window="1s")

@@ -71,7 +71,7 @@ def shared_address(s):
 def body(s):
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     handover(s)
     shared_spool(s)
     shared_address(s)

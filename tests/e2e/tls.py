@@ -39,7 +39,7 @@ def body(s):
     ca, ca_key = certificates.authority(s, "authority")
     other, _ = certificates.authority(s, "other-authority")
     cert, key = certificates.issue(s, "server", ca, ca_key)
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     collector = Collector(s, "config-tls.yaml", env={"CERT": cert, "KEY": key})
     trusted(s, collector, ca)
     untrusted(s, collector, "another authority", "--tls.ca", other)

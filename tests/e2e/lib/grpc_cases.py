@@ -17,7 +17,7 @@ def run(s, kind, codings, answers=(), refused=None, both_steps=True):
     """`codings`: of requests; `answers`: those in which the server answers in the same; `refused`: one that it lacks."""
     s.need_root()
     s.need_proflet()
-    s.start([programs.build_c(s, "chain"), programs.LIFE], "chain")
+    programs.start_chain(s)
     well(s, kind, codings, answers)
     troubled(s, kind, both_steps)
     if refused:

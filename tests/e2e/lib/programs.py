@@ -34,6 +34,16 @@ def build_c(s, name, *flags, program=None):
     return path
 
 
+def modest(*argv):
+    """The command, for a program that computes all the time and of which a few samples a second are enough: others go first."""
+    return ["nice", "-n", "10", *argv]
+
+
+def start_chain(s):
+    """Starts tests/support/chain.c, modest, for the life of the scenario; returns the process."""
+    return s.start(modest(build_c(s, "chain"), LIFE), "chain")
+
+
 def go_cache():
     """Where Go keeps what it has compiled for tests: `go tool pprof` is built when it is first used, which takes minutes."""
     return os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "proflet", "go-build")
