@@ -23,9 +23,15 @@ PLACES = {
     "pretender_dotnet": ("levels_hang", "fragment_hangs", "section_hangs", "heap_hangs", "map_hangs", "header_hangs", "method_hangs", "dynamic_hangs",
                          "table_hangs", "module_hangs", "image_hangs", "debug_hangs", "lines_hang"),
 }
+LIARS_AND_PLACES = [f"{liar} {place}" for liar in PLACES for place in PLACES[liar]]
 CPU = 0.3 if attack.QUICK else 10  # s that each gets
 HONEST_CPU = 3
 WHOLE_AT_LEAST = 0.9  # of an honest one's samples, behind those before its functions are known
+
+
+def start_liars(s, made, liars):
+    """As start_all, for "LIAR PLACE" each."""
+    return start_all(s, liars, lambda which, whose, file: [made[which.split()[0]], which.split()[1], *([file] if whose == "file" else [])])
 
 
 def honest(s, made, when):
@@ -54,8 +60,7 @@ def body(s):
     made = build(s)
     innocent = honest(s, made, "before")
     trial = Trial(s, "machine pages")
-    running, server = start_all(s, [f"{liar} {place}" for liar in PLACES for place in PLACES[liar]],
-                                lambda which, whose, file: [made[which.split()[0]], which.split()[1], *([file] if whose == "file" else [])])
+    running, server = start_liars(s, made, LIARS_AND_PLACES)
     innocent |= honest(s, made, "then")
     trial.endure()
     compute(s, running, CPU)

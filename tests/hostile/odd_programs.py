@@ -7,6 +7,7 @@ ones all the time, a stack and a command line in memory that nobody provides (us
 sealed while it is read. One after the other, against one agent with the memory that the chart gives it.
 """
 import os
+import secrets
 
 import attack
 from attack import wait_for
@@ -48,7 +49,7 @@ def build(s):
 
 
 def start(s, program, mode, *arguments):
-    group = cgroups.make(s, f"odd-{mode}-{os.getpid()}")
+    group = cgroups.make(s, f"odd-{mode}-{secrets.token_hex(4)}")
     process = cgroups.start(s, group, ["setpriv", f"--reuid={TENANT}", f"--regid={TENANT}", "--clear-groups", program, mode, *arguments], mode)
     wait_for(lambda: "ready" in tail(process.log) or process.poll() is not None, 60, mode)
     if process.poll() is not None:
@@ -57,10 +58,15 @@ def start(s, program, mode, *arguments):
     return process
 
 
+def modes(code, threads):
+    """Each with its arguments."""
+    return ("cycle",), ("still",), ("signals",), ("stacks",), ("pages",), ("memfd", code), ("threads", str(threads))
+
+
 def run_all(s, program, code):
     """→ {mode: process id}"""
     pids = {}
-    for mode, *arguments in (("cycle",), ("still",), ("signals",), ("stacks",), ("pages",), ("memfd", code), ("threads", str(THREADS))):
+    for mode, *arguments in modes(code, THREADS):
         process = start(s, program, mode, *arguments)
         if process:
             pids[mode] = process.pid

@@ -22,8 +22,10 @@ import code_lists
 import connections
 import impostors
 import killed_parsers
+import machine_pages
 import many_files
 import mappings
+import odd_programs
 import owned_parser
 import pretenders
 import python_lists
@@ -32,12 +34,16 @@ import servers
 import slow_rules
 import spool_owner
 from attack import wait_for
+from hanging import start_all
 from lib import cgroups, machine, programs
 from lib.scenario import Scenario, stop
+from python import python  # tests/e2e/python.py
 
 PAUSE = 0.2  # s between two rounds
 BINARIES = 4  # of each kind
 LIAR_CPU = 0.5  # s
+ODD_THREADS = 3000
+MACHINES = 6  # virtual machines with memory that never arrives
 
 
 def for_all(path):
@@ -163,16 +169,33 @@ def false_python_frames(s, c):
     return rounds(lambda: python_lists.start(s, program, c.random.choice(python_lists.MODES)))
 
 
-def frames_that_never_arrive(s, _):
-    _, server = python_pages.start_all(s, for_all(shutil.copy(python_lists.LIAR, s.path("python_liar.py"))))
+def odd_stacks(s, c):
+    odd_programs.raise_limits(s)
+    program, code = odd_programs.build(s)
+    modes = odd_programs.modes(code, ODD_THREADS)
+    return rounds(lambda: odd_programs.start(s, program, *c.random.choice(modes)))
+
+
+def wake_at_end(s, server):
+    """Else the programs that wait for it could not end."""
     if server:
-        s.defer(lambda: server.send_signal(signal.SIGCONT))  # else the programs could not end
+        s.defer(lambda: server.send_signal(signal.SIGCONT))
+
+
+def frames_that_never_arrive(s, _):
+    program, interpreter = for_all(shutil.copy(python_lists.LIAR, s.path("python_liar.py"))), python()
+    wake_at_end(s, start_all(s, python_pages.PLACES, lambda place, whose, file: [interpreter, program, f"{place}_{whose}", file])[1])
+
+
+def machines_that_never_arrive(s, c):
+    made = pretenders.build(s)
+    wake_at_end(s, machine_pages.start_liars(s, made, c.random.sample(machine_pages.LIARS_AND_PLACES, MACHINES))[1])
 
 
 ATTACKS = {f.__name__: f for f in (changed_mappings, costly_rules, too_many_files, looks_like_another, claims_a_container, others_lists,
                                    rewritten_lists, silent_lists, lying_binaries, peers, endless_answers, spool_given_away,
                                    parsers_killed, parsers_taken_over, false_interpreters, false_python_frames,
-                                   frames_that_never_arrive)}
+                                   frames_that_never_arrive, machines_that_never_arrive, odd_stacks)}
 
 
 class Setting:
