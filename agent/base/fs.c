@@ -91,3 +91,12 @@ int fs_reopen(int fd)
 	r = open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	return r < 0 ? -errno : r;
 }
+
+int fs_reopen_parts(int fd)
+{
+	int r = fs_reopen(fd);
+
+	if (r >= 0)
+		(void)posix_fadvise(r, 0, 0, POSIX_FADV_RANDOM);
+	return r;
+}

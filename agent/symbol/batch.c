@@ -396,7 +396,8 @@ static int write_request(const struct symbol_batch *b, struct parser_call *call)
 static int resolve_apart(struct symbol_batch *b)
 {
 	struct parser_call call = {.operation = &symbol_operation, .of_system = b->of_system};
-	_cleanup_close_ int fd = fs_reopen(b->fd), debug_fd = b->debug_fd >= 0 ? fs_reopen(b->debug_fd) : -1;
+	_cleanup_close_ int fd = fs_reopen_parts(b->fd),
+			    debug_fd = b->debug_fd >= 0 ? fs_reopen_parts(b->debug_fd) : -1;
 	_cleanup_buf_ struct buf answer = {0};
 	int r;
 

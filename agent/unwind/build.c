@@ -52,8 +52,8 @@ static void take_debug_files(struct build_job *j, struct debug_search *search,
 /* A debug file may be gone, or not be readable any more: another one is searched for then. */
 static int open_files(const struct build_job *j, struct table_request *request)
 {
-	request->fd = fs_reopen(j->fd);
-	request->debug_fd = j->debug_fd >= 0 ? fs_reopen(j->debug_fd) : -1;
+	request->fd = fs_reopen_parts(j->fd);
+	request->debug_fd = j->debug_fd >= 0 ? fs_reopen_parts(j->debug_fd) : -1;
 	return request->fd < 0 ? request->fd : 0;
 }
 

@@ -90,7 +90,7 @@ static int write_request(struct buf *request, const struct elf_version *version,
 int rule_job_run(int fd, const struct elf_version *version, bool of_system, struct frame_query *query,
 		 size_t n)
 {
-	_cleanup_close_ int file = fs_reopen(fd);
+	_cleanup_close_ int file = fs_reopen_parts(fd);
 	struct parser_call call = {
 		.operation = &rule_operation, .fds = {file}, .n_fds = 1, .of_system = of_system};
 	_cleanup_buf_ struct buf answer = {0};

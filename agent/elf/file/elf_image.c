@@ -21,6 +21,12 @@
 #define ELFCOMPRESS_ZSTD 2
 #endif
 
+/*
+ * So much at a time: where a disk is slow, what others read, such as a page of the agent's own program, waits
+ * behind all that was requested before.
+ */
+#define READ_MAX ((size_t)256 << 10)
+
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
 static struct elf_segment segment_of(const Elf64_Phdr *ph)
@@ -229,7 +235,7 @@ int elf_image_pread(const struct elf_image *img, uint64_t offset, void *ret, siz
 		return 0;
 	}
 	while (len > 0) {
-		ssize_t n = pread(img->fd, to, len, (off_t)offset);
+		ssize_t n = pread(img->fd, to, len < READ_MAX ? len : READ_MAX, (off_t)offset);
 
 		if (n < 0 && errno == EINTR)
 			continue;
