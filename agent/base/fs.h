@@ -23,7 +23,7 @@ int fs_write_file(const char *path, const void *data, size_t len);
  * owned by the caller, or -errno. May block as long as the file system does.
  */
 int fs_reopen(int fd);
-/* The same for a file of which parts are read: nothing is read ahead, which on some disks is megabytes. */
+/* The same without read-ahead, which on some disks is megabytes: for a file of which parts are read. */
 int fs_reopen_parts(int fd);
 
 #endif

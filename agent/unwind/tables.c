@@ -284,28 +284,45 @@ static int by_code_bytes(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool has_share(struct binary_table *const *found, unsigned n, uint64_t tenant)
+static bool is_likely_runtime(const struct binary_table *f)
 {
-	unsigned of_tenant = 0;
-
-	for (unsigned i = 0; i < n; i++)
-		of_tenant += found[i]->binary->tenant == tenant;
-	return of_tenant < PREFERRED_OF_TENANT;
+	return !f->generated && f->binary->refs && !f->runtime && binary_table_pending(f) &&
+	       runtime_facts_likely(f->binary->module.name);
 }
 
-/* Those whose build waits or runs, of each tenant the first few. Returns their number. */
-static unsigned likely_runtimes(const struct unwind_tables *c, struct binary_table *ret[PREFERRED_MAX])
+/* Whether it is not among the found ones, nor so many of its tenant's are. */
+static bool has_share(struct binary_table *const *found, unsigned n, const struct binary_table *f,
+		      unsigned of_tenant)
 {
-	unsigned n = 0;
+	unsigned n_tenant = 0;
 
+	for (unsigned i = 0; i < n; i++) {
+		if (found[i] == f)
+			return false;
+		n_tenant += found[i]->binary->tenant == f->binary->tenant;
+	}
+	return n_tenant < of_tenant;
+}
+
+/* Adds more to the `n` found ones, at most so many of each tenant. Returns their number. */
+static unsigned find_runtimes(const struct unwind_tables *c, struct binary_table *found[PREFERRED_MAX],
+			      unsigned n, unsigned of_tenant)
+{
 	for (uint32_t i = 0; i <= c->top && n < PREFERRED_MAX; i++) {
 		struct binary_table *f = unwind_tables_get(c, i);
 
-		if (f && !f->generated && f->binary->refs && !f->runtime && binary_table_pending(f) &&
-		    runtime_facts_likely(f->binary->module.name) && has_share(ret, n, f->binary->tenant))
-			ret[n++] = f;
+		if (f && is_likely_runtime(f) && has_share(found, n, f, of_tenant))
+			found[n++] = f;
 	}
 	return n;
+}
+
+/* Those whose build waits or runs: a few of each tenant, then any. Returns their number. */
+static unsigned likely_runtimes(const struct unwind_tables *c, struct binary_table *ret[PREFERRED_MAX])
+{
+	const unsigned n = find_runtimes(c, ret, 0, PREFERRED_OF_TENANT);
+
+	return find_runtimes(c, ret, n, PREFERRED_MAX);
 }
 
 void unwind_tables_prefer_runtimes(struct unwind_tables *c)

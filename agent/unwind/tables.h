@@ -158,8 +158,7 @@ struct binary_table *unwind_tables_get(const struct unwind_tables *t, uint32_t i
 void unwind_tables_touch(struct unwind_tables *t, uint32_t index, uint64_t now_ns);
 /*
  * Builds for binaries that are likely language runtimes go first, the smallest before the others: frames of a
- * language, a sample has only once its runtime is known. Of many such binaries, for the first ones of each
- * tenant.
+ * language, a sample has only once its runtime is known. Of many such binaries, for some of each tenant.
  */
 void unwind_tables_prefer_runtimes(struct unwind_tables *t);
 /* Whether one of these may still become known, after a call of unwind_tables_prefer_runtimes. */

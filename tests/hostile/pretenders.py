@@ -18,7 +18,7 @@ from lib.scenario import ROOT, tail
 from trial import Trial
 
 TENANT = "65534"
-CPU = 0.3 if attack.QUICK else 4  # s that each gets
+CPU = 0.4 if attack.QUICK else 10  # s that each gets
 # kind: type of its frames; loop: the native function, None: its code is in memory; honest: what its frames are, leaf first; then the modes
 Liar = collections.namedtuple("Liar", "kind loop honest never_whole others")
 LIARS = {

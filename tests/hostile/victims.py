@@ -10,7 +10,7 @@ from lib import machine, programs
 from lib.profiles import ending
 
 HZ = 97
-CPU = 4.0 if attack.QUICK else 20  # s that each gets beside the attack: 388 samples at least
+CPU = 5.5 if attack.QUICK else 20  # s that each gets beside the attack: 530 samples at least
 GOOD = 0.99  # of the samples: whole, right and named
 RATE = 0.9  # of the samples that follow from the CPU time: with 1000, four standard deviations less than all
 BUILD_ID = bytes(range(1, 21))

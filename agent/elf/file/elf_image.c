@@ -21,10 +21,7 @@
 #define ELFCOMPRESS_ZSTD 2
 #endif
 
-/*
- * So much at a time: where a disk is slow, what others read, such as a page of the agent's own program, waits
- * behind all that was requested before.
- */
+/* Bytes of one read: on a slow disk, a page of the agent's own program has to wait until that is done. */
 #define READ_MAX ((size_t)256 << 10)
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
