@@ -12,14 +12,16 @@ import time
 from lib import assertions, profiles, programs
 from lib.agent import Agent
 from lib.collector import Collector
-from lib.machine import cpu_history, cpu_seconds
+from lib.machine import cpu_history, cpu_seconds, wait_for_cpu
 from lib.scenario import Scenario, free_port, wait_for
 from status import Pages
 
 HZ = 499
-MAX, MAX_RATIO = "0.4%", 0.004
-LOWERED = re.compile(r"cpu\.max: sampling at (\d+) Hz, no longer (\d+): samples took ([\d.]+) % of a CPU, all else ([\d.]+) %, and 0\.4 % are allowed")
-DEPTH = "60"  # frames of the load: its samples cost more than is allowed, even if it gets a quarter of a CPU
+LOWERED = re.compile(r"cpu\.max: sampling at (\d+) Hz, no longer (\d+): samples took ([\d.]+) % of a CPU, all else ([\d.]+) %, and ([\d.]+) % are allowed")
+DEPTH = "60"  # frames of the load
+# What is allowed follows from what a sample of the load costs here and now: the load exceeds it if it gets a third of a CPU.
+PART, ALL_ELSE, LEAST = 0.3, 0.0005, 0.001
+MEASURED_CPU = 2.0  # s of the load
 LOW_SAMPLES = 200  # at a lower rate
 WITHIN = 0.15
 # Work that a tick starts or that is shorter than a period hides from the tick, and the program that computes gets its time:
@@ -38,15 +40,34 @@ def spans(samples, wanted):
     return result
 
 
+def sampling_hz(agent):
+    """No more than there are ticks."""
+    return int(re.search(r"\bhz=(\d+)", agent.wait_line("msg=\"sampling\" ", 30)[0]).group(1))
+
+
+def allowed(s, event, load):
+    """→ the ratio of a CPU that is less than what samples of the load take"""
+    port = free_port()
+    agent = Agent(s, f"http://127.0.0.1:{free_port()}", "--cpu.max", "100%", "--sampling.event", event, "--listen", f"127.0.0.1:{port}",
+                  "--select.include", f"pid={load.pid}", frequency=HZ)
+    hz = sampling_hz(agent)
+    wait_for_cpu([load.pid], MEASURED_CPU)
+    metrics = Pages(port).metrics()
+    agent.stop()
+    cost = sum(v for k, v in metrics.items() if k.startswith("proflet_samples_cpu_seconds_total")) / metrics["proflet_samples_taken_total"]
+    ratio = round(max(LEAST, PART * cost * hz + ALL_ELSE), 4)
+    s.note(f"{event}: a sample costs {1e6 * cost:.1f} µs, so {100 * ratio:.2f} % of a CPU are allowed at {hz} Hz")
+    return ratio
+
+
 class Case:
     def __init__(self, s, event, load):
-        self.s, self.event = s, event
+        self.s, self.event, self.ratio = s, event, allowed(s, event, load)
         self.collector, port = Collector(s), free_port()
-        self.agent = Agent(s, self.collector.endpoint(), "--cpu.max", MAX, "--sampling.event", event, "--listen", f"127.0.0.1:{port}",
+        self.agent = Agent(s, self.collector.endpoint(), "--cpu.max", f"{100 * self.ratio:.2f}%", "--sampling.event", event, "--listen", f"127.0.0.1:{port}",
                            "--select.include", f"pid={load.pid}", frequency=HZ)
         self.pages = Pages(port)
-        self.agent.wait_line("msg=\"sampling\" ", 30)
-        self.wanted = int(re.search(r"\bhz=(\d+)", self.agent.lines("msg=\"sampling\" ")[0]).group(1))  # no more than there are ticks
+        self.wanted = sampling_hz(self.agent)
         self.load = load
 
     def gauge(self, name):
@@ -54,11 +75,11 @@ class Case:
 
     def lowered(self):
         found = LOWERED.search("\n".join(self.agent.wait_line("no longer", 90)))
-        self.s.check(f"{self.event}: the log says what samples cost, and the new rate", found and int(found.group(2)) == self.wanted,
+        self.s.check(f"{self.event}: the log says what samples cost, and the new rate", found and int(found[2]) == self.wanted and float(found[5]) == round(100 * self.ratio, 2),
                      self.agent.lines("no longer")[0].split("msg=")[1])
         metrics = self.pages.metrics()
         self.s.check(f"{self.event}: so do the metrics", metrics["proflet_sampling_frequency_hertz"] < self.wanted ==
-                     metrics["proflet_sampling_frequency_max_hertz"] and metrics["proflet_cpu_max_ratio"] == MAX_RATIO,
+                     metrics["proflet_sampling_frequency_max_hertz"] and metrics["proflet_cpu_max_ratio"] == self.ratio,
                      f"{metrics['proflet_sampling_frequency_hertz']:.0f} of {metrics['proflet_sampling_frequency_max_hertz']:.0f} Hz")
         parts = {k.split('"')[1]: v for k, v in metrics.items() if k.startswith("proflet_samples_cpu_seconds_total")}
         self.s.check(f"{self.event}: what samples take is told by where", len(parts) == 3 and all(v > 0 for v in parts.values()),
