@@ -36,7 +36,7 @@ import time
 import weakref
 import zlib
 
-clock = time.monotonic
+clock = time.process_time  # on a busy machine, too, a situation has its share of the samples
 PIECE = 0.002  # s that a callback burns
 BYTES = bytes(range(256)) * (32 << 12)  # 32 MiB
 FOLDER = tempfile.mkdtemp(prefix="chains-")
@@ -952,9 +952,10 @@ situation("s72_worker", "s72_work", "hash_once", thread=True, above="s72_raw")
 
 
 def s73_fork(end):
+    left = end - clock()
     child = os.fork()
     if not child:
-        s73_child(end)  # call
+        s73_child(clock() + left)  # call
     note_child(child)
     os.waitpid(child, 0)
 
@@ -1109,7 +1110,7 @@ class Truth:
 def observe(path, end):
     """Notes the chains of all other threads, and writes each with its number; files, names and lines as the frames say."""
     me, seen, text = threading.get_ident(), {}, "co_qualname" if sys.version_info >= (3, 11) else "co_name"
-    while clock() < end:
+    while time.monotonic() < end:
         time.sleep(0.0007)
         for ident, frame in sys._current_frames().items():
             chain = []
@@ -1145,7 +1146,7 @@ def prepare(args):
     gc.freeze()  # a collection takes no time
     Truth().write(args.truth, args.only)
     if args.observe:
-        threading.Thread(target=observe, args=(args.observe, clock() + args.seconds), daemon=True).start()
+        threading.Thread(target=observe, args=(args.observe, time.monotonic() + args.seconds), daemon=True).start()
         sys.setswitchinterval(0.0005)
     return entries
 
@@ -1158,8 +1159,8 @@ def main():
     p.add_argument("--only", default="*")
     p.add_argument("--observe")
     args = p.parse_args()
-    entries, end, part = prepare(args), clock() + args.seconds, args.slice / 1000
-    while clock() < end:
+    entries, end, part = prepare(args), time.monotonic() + args.seconds, args.slice / 1000
+    while time.monotonic() < end:
         for entry in entries:
             until = clock() + part
             entry(until)  # call
