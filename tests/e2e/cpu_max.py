@@ -144,6 +144,7 @@ class Case:
 def body(s):
     s.need_root()
     s.need_proflet()
+    s.busy_nice = 0  # the load gets its part of the CPUs, whatever others want of them
     load = s.start([programs.build_c(s, "deep"), DEPTH, programs.LIFE], "deep")
     history = cpu_history(s, load.pid)
     cases = [Case(s, event, load) for event in ("auto", "tick")]
