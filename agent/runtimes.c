@@ -400,8 +400,7 @@ static struct generated_stats code_of(const struct runtimes *r, const struct pro
 static const char *why_no_functions(const struct runtime_facts *f, const struct generated_stats *code)
 {
 	if (!runtime_facts_known(f))
-		return f->kind == RUNTIME_FILE_BEAM ? "this release is not known, only OTP 25, 26 and 27 "
-						      "with their exported variables"
+		return f->kind == RUNTIME_FILE_BEAM ? "this release is not known, only OTP 25 to 29"
 						    : "this version is not known, only .NET 8, 9 and 10";
 	if (code->vm_refused)
 		return "the virtual machine's own tables are not as expected, or cannot be read";

@@ -370,12 +370,15 @@ bool runtime_walk_find(struct runtime_walk *ret, const struct proc_maps *maps,
 
 static struct beam_vm beam_vm(const struct beam_facts *b, uint64_t bias)
 {
-	return (struct beam_vm){.code_index = b->code_index + bias,
-				.atom_table = b->atom_table + bias,
-				.normal_exit = b->normal_exit + bias,
-				.frame_layout = b->frame_layout + bias,
-				.data_start = b->data_start + bias,
-				.data_end = b->data_end + bias};
+	struct beam_vm vm = {.data_start = b->data_start + bias, .data_end = b->data_end + bias};
+
+	if (b->known == BEAM_EXPORTED) {
+		vm.code_index = b->code_index + bias;
+		vm.atom_table = b->atom_table + bias;
+		vm.normal_exit = b->normal_exit + bias;
+		vm.frame_layout = b->frame_layout + bias;
+	}
+	return vm;
 }
 
 /* What leads to the tables of a virtual machine in the file that is mapped at `bias`. False: it is none. */

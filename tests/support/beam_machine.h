@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The memory of a process with BEAM, made by hand: its tables of modules and atoms, and one module with three
- * functions, as OTP 25 to 27 lay them out.
+ * functions, as OTP 25 to 27 lay them out; bm_strip makes it one of OTP 29 to which no symbol leads.
  */
 #ifndef PROFLET_TESTS_BEAM_MACHINE_H
 #define PROFLET_TESTS_BEAM_MACHINE_H
@@ -27,7 +27,10 @@
 #define BM_RANGES (BM_DATA + 0x140u)
 #define BM_DATA_END 0x9000u
 #define BM_MODULES 0x9000u
-#define BM_EXIT 0x10010u /* among shared code */
+#define BM_NAME_TEXT 0x7f00u		  /* of the table of atoms, among constants */
+#define BM_NAMED_TABLE (BM_DATA + 0x400u) /* the table of atoms as a variable of that range */
+#define BM_EXIT_INFO (BM_MODULE - 0x200u) /* of the function that processes end with */
+#define BM_EXIT 0x10010u		  /* among shared code */
 #define BM_SHARED 0x10000u
 #define BM_MODULE 0x11000u
 #define BM_MODULE_END 0x12000u
@@ -46,6 +49,8 @@ enum {
 	BM_MIDDLE,
 	BM_ROOT,
 	BM_ELIXIR,
+	BM_EXIT_MODULE,
+	BM_EXIT_FUNCTION,
 	BM_N_ATOMS
 };
 
@@ -74,8 +79,10 @@ static inline void bm_put(struct beam_machine *m, uint32_t at, uint64_t value)
 
 static inline void bm_atoms(struct beam_machine *m)
 {
-	static const char *const texts[BM_N_ATOMS] = {"false", "true",	 "_",	 "nonode@nohost",   "work",
-						      "leaf",  "middle", "root", "Elixir.Work.Deep"};
+	static const char *const texts[BM_N_ATOMS] = {"false",	       "true",	     "_",
+						      "nonode@nohost", "work",	     "leaf",
+						      "middle",	       "root",	     "Elixir.Work.Deep",
+						      "erts_beamasm",  "normal_exit"};
 
 	bm_put(m, BM_ATOM_TABLE + 120, BM_BASE + BM_PIECES);
 	bm_put(m, BM_PIECES, BM_BASE + BM_PIECE);
@@ -146,6 +153,26 @@ static inline void bm_init(struct beam_machine *m)
 	bm_function(m, 1, BM_ATOM(BM_NAME), BM_ATOM(BM_MIDDLE), 1);
 	bm_function(m, 2, BM_ATOM(BM_ELIXIR), BM_ATOM(BM_ROOT), 0);
 	bm_put(m, BM_FUNCTIONS + BM_N_FUNCTIONS * 8, BM_BASE + BM_CODE + BM_N_FUNCTIONS * BM_FUNCTION_BYTES);
+}
+
+/* Texts of atoms are terms, the table of atoms has its name, processes end with a function that has one. */
+static inline void bm_strip(struct beam_machine *m)
+{
+	m->vm = (struct beam_vm){.data_start = BM_BASE + BM_DATA, .data_end = BM_BASE + BM_DATA_END};
+	for (uint32_t i = 0; i < BM_N_ATOMS; i++) {
+		const uint32_t text = BM_TEXTS + i * 32, atom = BM_ATOMS + i * 64;
+		const uint64_t len = m->bytes[atom + 24];
+
+		memmove(m->bytes + text + 16, m->bytes + text, 16);
+		bm_put(m, text, 0xa0);
+		bm_put(m, text + 8, len * 8);
+		bm_put(m, atom + 32, BM_BASE + text + 2);
+	}
+	memcpy(m->bytes + BM_NAME_TEXT, "atom_tab", sizeof "atom_tab");
+	bm_put(m, BM_NAMED_TABLE + 64, BM_BASE + BM_NAME_TEXT);
+	bm_put(m, BM_NAMED_TABLE + 120, BM_BASE + BM_PIECES);
+	bm_put(m, BM_EXIT_INFO + 16, BM_ATOM(BM_EXIT_MODULE));
+	bm_put(m, BM_EXIT_INFO + 24, BM_ATOM(BM_EXIT_FUNCTION));
 }
 
 static inline void bm_free(struct beam_machine *m)

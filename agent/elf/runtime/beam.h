@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * BEAM, Erlang's virtual machine with its JIT, in an ELF file (beam.smp). Its functions are found by tables
- * in the process's memory (beam_code.h), to which exported variables lead: for those of the releases 25 to
- * 27, which export them also where they are stripped. Rank 1, pure.
+ * in the process's memory (beam_code.h). Most builds of the releases 25 to 27 export the variables that lead
+ * to them; of others, which are recognised by what drivers import and by a text, only the range of their
+ * variables is known, and tables are found by their shape. Rank 1, pure.
  */
 #ifndef PROFLET_ELF_BEAM_H
 #define PROFLET_ELF_BEAM_H
@@ -13,13 +14,19 @@
 struct elf_image;
 
 #define BEAM_RELEASE_MIN 25u
-#define BEAM_RELEASE_MAX 27u
+#define BEAM_RELEASE_MAX 29u
 #define BEAM_DATA_MAX (16ull << 20) /* bytes of variables in which a table is looked for */
+
+enum beam_known {
+	BEAM_UNKNOWN,
+	BEAM_EXPORTED, /* all of struct beam_facts is filled in */
+	BEAM_SHAPE,    /* of the variables, only their range */
+};
 
 /* Addresses are ELF virtual addresses. */
 struct beam_facts {
 	uint32_t release;      /* of OTP: 25; 0: no BEAM with a JIT in the file */
-	uint32_t known;	       /* 1: all that follows is filled in */
+	uint32_t known;	       /* enum beam_known */
 	uint64_t code_index;   /* u32: which of the three tables of modules is in use */
 	uint64_t atom_table;   /* its IndexTable */
 	uint64_t normal_exit;  /* pointer to the code that the outermost function of a process returns to */

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Offsets are those of OTP 25 to 27, erts/emulator/beam: beam_ranges.c, beam_code.h, atom.h, index.h. Those
+ * Offsets are those of OTP 25 to 29, erts/emulator/beam: beam_ranges.c, beam_code.h, atom.h, index.h. Those
  * that have changed between releases are found by what is there: the table of functions by its ascending
  * addresses, the table of atoms by the first three, which are always the same.
+ *
+ * Where no symbol leads to a variable: the table of atoms has a name of its own, and what the outermost
+ * function of a process returns to is a function with a name, a little before the first module.
  */
 #include "agent/elf/runtime/beam_code.h"
 
@@ -31,6 +34,21 @@
 #define ATOM_BYTES_MAX 1020u
 #define INDEX_TABLE_BYTES 256u /* in which the pointer to the pieces is looked for */
 #define INDEX_TABLE_FROM 64u
+#define ATOM_TERM_TAG 2u /* of a pointer to a word, the number of bits, and the text */
+#define ATOM_TERM_MASK 7u
+#define ATOM_TERM_BITS 8u
+#define ATOM_TERM_TEXT 16u
+
+/* Without symbols */
+#define TABLE_NAME "atom_tab"
+#define TABLE_NAME_AT 64u /* of the table of atoms, the pointer to its name is behind its functions */
+#define IMAGE_BYTES_MAX (64u << 20) /* from a constant to the variables */
+#define EXIT_MODULE "erts_beamasm"
+#define EXIT_FUNCTION "normal_exit"
+#define EXIT_ATOMS_MAX 4096u	 /* the machine's own atoms come first */
+#define EXIT_SEARCH_BYTES 65536u /* before the first module */
+#define RECORDS_LOOKED_AT 64u	 /* functions */
+#define RECORDS_AT 8u		 /* behind a jump and a call: push rbp; mov rbp, rsp */
 
 /* struct ranges */
 struct modules {
@@ -49,8 +67,25 @@ static bool is_address(uint64_t a)
 
 /* --- atoms */
 
+/* Where the text is to which the atom's word leads. 0; -ENOTSUP: nowhere. */
+static int text_find(struct vm_memory *m, const struct beam_layout *l, uint64_t word, uint64_t len,
+		     uint64_t *ret)
+{
+	uint64_t bits;
+	int r;
+
+	*ret = word;
+	if (!l->terms)
+		return 0;
+	if ((word & ATOM_TERM_MASK) != ATOM_TERM_TAG)
+		return -ENOTSUP;
+	r = vm_read_number(m, &bits, word - ATOM_TERM_TAG + ATOM_TERM_BITS, 8);
+	*ret = word - ATOM_TERM_TAG + ATOM_TERM_TEXT;
+	return r < 0 ? r : bits == len * 8 ? 0 : -ENOTSUP;
+}
+
 /* 0; -ENOTSUP: it is none. */
-static int atom_read(struct vm_memory *m, uint64_t atoms, uint64_t term, char *to, size_t size)
+static int atom_read(struct vm_memory *m, const struct beam_layout *l, uint64_t term, char *to, size_t size)
 {
 	const uint64_t i = term >> ATOM_TAG_BITS;
 	uint64_t piece, atom, len, text;
@@ -58,7 +93,7 @@ static int atom_read(struct vm_memory *m, uint64_t atoms, uint64_t term, char *t
 
 	if ((term & ATOM_TAG_MASK) != ATOM_TAG || i >= ATOMS_MAX)
 		return -ENOTSUP;
-	r = vm_read_number(m, &piece, atoms + i / ATOMS_A_PIECE * 8, 8);
+	r = vm_read_number(m, &piece, l->atoms + i / ATOMS_A_PIECE * 8, 8);
 	if (r == 0)
 		r = vm_read_number(m, &atom, piece + i % ATOMS_A_PIECE * 8, 8);
 	if (r == 0)
@@ -69,37 +104,63 @@ static int atom_read(struct vm_memory *m, uint64_t atoms, uint64_t term, char *t
 		return r;
 	if (len > ATOM_BYTES_MAX)
 		return -ENOTSUP;
+	r = text_find(m, l, text, len, &text);
+	if (r < 0)
+		return r;
 	len = len < size ? len : size - 1;
 	to[len] = '\0';
 	return vm_read(m, to, text, len);
 }
 
-static bool has_first_atoms(struct vm_memory *m, uint64_t atoms)
+static bool has_first_atoms(struct vm_memory *m, const struct beam_layout *l)
 {
 	static const char *const first[] = {"false", "true", "_"};
 	char text[8];
 
 	for (uint64_t i = 0; i < ARRAY_SIZE(first); i++)
-		if (atom_read(m, atoms, i << ATOM_TAG_BITS | ATOM_TAG, text, sizeof text) < 0 ||
+		if (atom_read(m, l, i << ATOM_TAG_BITS | ATOM_TAG, text, sizeof text) < 0 ||
 		    strcmp(text, first[i]) != 0)
 			return false;
 	return true;
 }
 
-static int find_atoms(struct vm_memory *m, uint64_t table, uint64_t *ret)
+/* Of the table of atoms at that address. 0; -ENOTSUP: it is none. */
+static int find_atoms(struct vm_memory *m, uint64_t table, struct beam_layout *l)
 {
 	for (uint64_t off = INDEX_TABLE_FROM; off < INDEX_TABLE_BYTES; off += 8) {
-		uint64_t atoms;
-		int r = vm_read_number(m, &atoms, table + off, 8);
+		struct beam_layout x = {0};
+		int r = vm_read_number(m, &x.atoms, table + off, 8);
 
 		if (r < 0)
 			return r;
-		if (is_address(atoms) && has_first_atoms(m, atoms)) {
-			*ret = atoms;
-			return 0;
-		}
+		for (; is_address(x.atoms) && x.terms <= 1; x.terms++)
+			if (has_first_atoms(m, &x)) {
+				l->atoms = x.atoms;
+				l->terms = x.terms;
+				return 0;
+			}
 	}
 	return -ENOTSUP;
+}
+
+/* Of the variable that points to the table's name. 0; -EAGAIN: there is none yet. */
+static int find_named_atoms(struct vm_memory *m, const struct beam_vm *vm, struct beam_layout *l)
+{
+	uint64_t name;
+	char text[sizeof TABLE_NAME];
+
+	for (uint64_t at = vm->data_start + TABLE_NAME_AT; at < vm->data_end; at += 8) {
+		int r = vm_read_number(m, &name, at, 8);
+
+		if (r < 0)
+			return r;
+		if (name >= vm->data_start || vm->data_start - name > IMAGE_BYTES_MAX ||
+		    vm_read(m, text, name, sizeof text) < 0 || memcmp(text, TABLE_NAME, sizeof text) != 0)
+			continue;
+		if (find_atoms(m, at - TABLE_NAME_AT, l) == 0)
+			return 0;
+	}
+	return -EAGAIN;
 }
 
 /* --- modules */
@@ -199,33 +260,118 @@ static int find_ranges(struct vm_memory *m, const struct beam_vm *vm, uint64_t *
 	return found ? 0 : -EAGAIN;
 }
 
-int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct beam_vm *vm)
-{
-	struct beam_layout l = {0};
-	uint64_t records;
-	int r = vm_read_number(m, &l.exit, vm->normal_exit, 8);
+/* --- what no symbol leads to */
 
-	if (r == 0 && !l.exit)
+/* The atom with that text, one of the machine's own. 0; -ENOTSUP: there is none. */
+static int atom_find(struct vm_memory *m, const struct beam_layout *l, const char *wanted, uint64_t *ret)
+{
+	char text[VM_TEXT_MAX];
+
+	for (uint64_t i = 0; i < EXIT_ATOMS_MAX; i++) {
+		*ret = i << ATOM_TAG_BITS | ATOM_TAG;
+		int r = atom_read(m, l, *ret, text, sizeof text);
+
+		if (r == -E2BIG)
+			return r;
+		if (r == 0 && strcmp(text, wanted) == 0)
+			return 0;
+	}
+	return -ENOTSUP;
+}
+
+/* The first module of all, which the machine itself has loaded. */
+static int first_module(struct vm_memory *m, const struct beam_layout *l, struct module *ret)
+{
+	struct modules all;
+	int r = vm_read(m, &all, l->ranges, sizeof all);
+
+	return r < 0 ? r : module_read(m, &all, 0, ret);
+}
+
+/* 0; -ENOTSUP: the function that processes end with is not where it is expected. */
+static int find_exit(struct vm_memory *m, struct beam_layout *l)
+{
+	uint64_t wanted[3] = {0}, found[3];
+	struct module x;
+	int r = first_module(m, l, &x);
+
+	if (r == 0)
+		r = atom_find(m, l, EXIT_MODULE, &wanted[0]);
+	if (r == 0)
+		r = atom_find(m, l, EXIT_FUNCTION, &wanted[1]);
+	for (uint64_t back = BEAM_INFO_BYTES; r == 0 && back < EXIT_SEARCH_BYTES && back < x.start;
+	     back += 8) {
+		const uint64_t info = x.start - back;
+
+		r = vm_read(m, found, info + INFO_MODULE, sizeof found);
+		if (r == 0 && memcmp(found, wanted, sizeof found) == 0) {
+			l->exit = info + BEAM_INFO_BYTES;
+			return 0;
+		}
+	}
+	return r < 0 && r != -EFAULT ? r : -ENOTSUP;
+}
+
+/* By the first module's functions: those that call others make a record, or none does. */
+static int find_records(struct vm_memory *m, struct beam_layout *l)
+{
+	static const uint8_t record[] = {0x55, 0x48, 0x89, 0xe5};
+	uint64_t table, n, at, with = 0, i;
+	uint8_t code[sizeof record];
+	struct module x;
+	int r = first_module(m, l, &x);
+
+	if (r == 0)
+		r = find_functions(m, &x, &table, &n);
+	for (i = 0; r == 0 && i < n && i < RECORDS_LOOKED_AT; i++) {
+		r = vm_read_number(m, &at, table + i * 8, 8);
+		if (r == 0)
+			r = vm_read(m, code, at + BEAM_INFO_BYTES + RECORDS_AT, sizeof code);
+		with += r == 0 && memcmp(code, record, sizeof record) == 0;
+	}
+	l->records = r == 0 && with * 4 >= i;
+	return r;
+}
+
+/* 0; -EAGAIN: the machine has not started yet. */
+static int read_variables(struct vm_memory *m, const struct beam_vm *vm, struct beam_layout *l)
+{
+	uint64_t records = 0;
+	int r = vm_read_number(m, &l->exit, vm->normal_exit, 8);
+
+	if (r == 0 && !l->exit)
 		return -EAGAIN;
 	if (r == 0)
 		r = vm_read_number(m, &records, vm->frame_layout, 4);
-	if (r == 0 && (records > 1 || l.exit < VM_PIECE_BYTES || l.exit >= VM_ADDRESS_MAX))
+	if (r == 0 && (records > 1 || l->exit < VM_PIECE_BYTES || l->exit >= VM_ADDRESS_MAX))
 		return -ENOTSUP;
-	if (r == 0)
-		r = find_atoms(m, vm->atom_table, &l.atoms);
+	l->records = (uint32_t)records;
+	return r < 0 ? r : find_atoms(m, vm->atom_table, l);
+}
+
+int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct beam_vm *vm)
+{
+	const bool exported = vm->normal_exit;
+	struct beam_layout l = {0};
+	int r = exported ? read_variables(m, vm, &l) : find_named_atoms(m, vm, &l);
+
 	if (r == 0)
 		r = find_ranges(m, vm, &l.ranges);
-	if (r < 0)
-		return r;
-	l.records = (uint32_t)records;
-	*ret = l;
-	return 0;
+	if (r == 0 && !exported)
+		r = find_exit(m, &l);
+	if (r == 0 && !exported)
+		r = find_records(m, &l);
+	if (r == 0 && !exported && l.records) /* where their code calls C, rows led to other processes */
+		r = -ENOTSUP;
+	if (r == 0)
+		*ret = l;
+	return r;
 }
 
 bool beam_layout_valid(const struct beam_layout *l)
 {
 	return is_address(l->ranges) && is_address(l->atoms) && l->exit >= VM_PIECE_BYTES &&
-	       l->exit < VM_ADDRESS_MAX && l->records <= 1 && !l->zero;
+	       l->exit < VM_ADDRESS_MAX && l->records <= 1 && l->terms <= 1;
 }
 
 /* --- functions */
@@ -289,9 +435,9 @@ static int name_read(struct vm_memory *m, const struct beam_layout *l, struct be
 	if (r == 0 && mfa[2] > ARITY_MAX)
 		r = -ENOTSUP;
 	if (r == 0)
-		r = atom_read(m, l->atoms, mfa[0], module, sizeof module);
+		r = atom_read(m, l, mfa[0], module, sizeof module);
 	if (r == 0)
-		r = atom_read(m, l->atoms, mfa[1], function, sizeof function);
+		r = atom_read(m, l, mfa[1], function, sizeof function);
 	if (r < 0)
 		return r;
 	if (strncmp(module, elixir, sizeof elixir - 1) == 0)
@@ -301,18 +447,15 @@ static int name_read(struct vm_memory *m, const struct beam_layout *l, struct be
 	return 0;
 }
 
-int beam_function_find(struct beam_function *ret, struct vm_memory *m, const struct beam_vm *vm,
-		       const struct beam_layout *l, uint64_t address)
+/* In one of the tables of modules. */
+static int find_in(struct beam_function *ret, struct vm_memory *m, const struct beam_layout *l,
+		   uint64_t index, uint64_t address)
 {
-	uint64_t index, functions, n;
+	uint64_t functions, n;
 	struct modules all;
 	struct module x;
-	int r = vm_read_number(m, &index, vm->code_index, 4);
+	int r = vm_read(m, &all, l->ranges + index * sizeof all, sizeof all);
 
-	if (r == 0 && index >= TABLES)
-		return -ENOTSUP;
-	if (r == 0)
-		r = vm_read(m, &all, l->ranges + index * sizeof all, sizeof all);
 	if (r == 0 && !is_shaped(&all))
 		return -ENOTSUP;
 	if (r == 0)
@@ -324,4 +467,30 @@ int beam_function_find(struct beam_function *ret, struct vm_memory *m, const str
 	if (r == 0 && ret->end > x.end)
 		r = -ENOTSUP;
 	return r < 0 ? r : name_read(m, l, ret);
+}
+
+int beam_function_find(struct beam_function *ret, struct vm_memory *m, const struct beam_vm *vm,
+		       const struct beam_layout *l, uint64_t address)
+{
+	uint64_t index;
+	int r, result = -ENOENT;
+
+	if (vm->code_index) {
+		r = vm_read_number(m, &index, vm->code_index, 4);
+		if (r == 0 && index >= TABLES)
+			return -ENOTSUP;
+		return r < 0 ? r : find_in(ret, m, l, index, address);
+	}
+	/*
+	 * Which table is in use is not known. An older one may have modules that are gone: what is there now
+	 * is judged by its own header, so that no name is that of former code.
+	 */
+	for (index = 0; index < TABLES; index++) {
+		r = find_in(ret, m, l, index, address);
+		if (r == 0 || r == -E2BIG)
+			return r;
+		if (r != -ENOENT)
+			result = r;
+	}
+	return result;
 }

@@ -16,7 +16,10 @@
 
 #define BEAM_INFO_BYTES 40u /* of what is in front of a function's code */
 
-/* Process addresses of what struct beam_facts names; `code_index` 0: there is no BEAM. */
+/*
+ * Process addresses of what struct beam_facts names. The first four are 0 where the file does not say where
+ * they are.
+ */
 struct beam_vm {
 	uint64_t code_index, atom_table, normal_exit, frame_layout, data_start, data_end;
 };
@@ -27,7 +30,7 @@ struct beam_layout {
 	uint64_t atoms;	  /* the array of pointers to atoms, in pieces of 1,024 */
 	uint64_t exit;	  /* the code that the outermost function of a process returns to */
 	uint32_t records; /* 1: functions make frame records */
-	uint32_t zero;
+	uint32_t terms;	  /* 1: the text of an atom is a term, on a heap */
 };
 
 struct beam_function {
@@ -37,7 +40,7 @@ struct beam_function {
 
 /*
  * Looks for the tables. 0; -EAGAIN: the virtual machine is not ready; -ENOTSUP: nothing has the shape of the
- * tables, or several things; errors of vm_read.
+ * tables, or several things, or functions make frame records and no symbol tells so; errors of vm_read.
  */
 int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct beam_vm *vm);
 /* Whether a layout, which a parser process has sent, is such as beam_layout_read gives. */

@@ -76,6 +76,70 @@ Test(beam_code, two_of_the_same_shape_are_none)
 	bm_free(&m);
 }
 
+/* The same of a machine to which no symbol leads. */
+static int stripped_with(uint32_t at, uint64_t value)
+{
+	struct beam_machine m;
+	struct beam_layout l;
+	int r;
+
+	bm_init(&m);
+	bm_strip(&m);
+	bm_put(&m, at, value);
+	r = beam_layout_read(&l, m.memory, &m.vm);
+	bm_free(&m);
+	return r;
+}
+
+Test(beam_code, without_symbols_by_shapes_and_names)
+{
+	struct beam_machine m;
+	struct beam_layout l;
+	struct beam_function f;
+
+	bm_init(&m);
+	bm_strip(&m);
+	l = layout_of(&m);
+	cr_expect_eq(l.ranges, BM_BASE + BM_RANGES);
+	cr_expect_eq(l.atoms, BM_BASE + BM_PIECES);
+	cr_expect_eq(l.exit, BM_BASE + BM_EXIT_INFO + BEAM_INFO_BYTES);
+	cr_expect_eq(l.records, 0);
+	cr_expect_eq(l.terms, 1);
+	cr_expect_eq(beam_function_find(&f, m.memory, &m.vm, &l, BM_BASE + BM_CODE + 60), 0);
+	cr_expect_str_eq(f.name, "work:leaf/2");
+	cr_expect_eq(beam_function_find(&f, m.memory, &m.vm, &l, BM_BASE + BM_SHARED), -ENOENT);
+	bm_free(&m);
+}
+
+Test(beam_code, without_symbols_what_has_not_the_shape_is_refused)
+{
+	cr_expect_eq(stripped_with(BM_NAME_TEXT, 0), -EAGAIN, "no table of atoms");
+	cr_expect_eq(stripped_with(BM_NAMED_TABLE + 120, 0), -EAGAIN);
+	cr_expect_eq(stripped_with(BM_ATOMS + 32, BM_BASE + BM_TEXTS), -EAGAIN, "the text is no term");
+	cr_expect_eq(stripped_with(BM_TEXTS + 8, 8), -EAGAIN, "the text has another length");
+	cr_expect_eq(stripped_with(BM_EXIT_INFO + 24, BM_ATOM(BM_ROOT)), -ENOTSUP, "no end of processes");
+	cr_expect_eq(stripped_with(BM_TEXTS + BM_EXIT_FUNCTION * 32 + 16, 'x'), -ENOTSUP);
+	cr_expect_eq(stripped_with(BM_CODE + BEAM_INFO_BYTES + 8, 0xe5894855), -ENOTSUP, "frame records");
+}
+
+/* A module that is gone stands in a table that is no longer used: what is there now is what counts. */
+Test(beam_code, without_symbols_a_former_module_has_no_name)
+{
+	const uint64_t former = BM_MODULE + 0x180;
+	struct beam_machine m;
+	struct beam_layout l;
+	struct beam_function f;
+
+	bm_init(&m);
+	bm_strip(&m);
+	l = layout_of(&m);
+	bm_put(&m, BM_MODULES, BM_BASE + former);
+	memset(m.memory->pages, 0, sizeof m.memory->pages);
+	cr_expect_eq(beam_function_find(&f, m.memory, &m.vm, &l, BM_BASE + former + 8), 0);
+	cr_expect_str_eq(f.name, "work:middle/1");
+	bm_free(&m);
+}
+
 struct function_case {
 	uint32_t at;
 	int result;
@@ -167,6 +231,11 @@ Test(beam, facts_that_a_reader_may_not_send)
 	f = good;
 	f.atom_table = 9;
 	cr_expect_not(beam_facts_valid(&f));
+	f = good;
+	f.known = BEAM_SHAPE;
+	cr_expect_not(beam_facts_valid(&f), "only the range is known then");
+	f = (struct beam_facts){.release = 29, .known = BEAM_SHAPE, .data_start = 64, .data_end = 128};
+	cr_expect(beam_facts_valid(&f));
 	f = (struct beam_facts){.release = 29};
 	cr_expect(beam_facts_valid(&f), "another release: that is all");
 	f.code_index = 4;
