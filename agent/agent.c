@@ -45,7 +45,6 @@
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
 #define RUNTIMES_NS (400 * NS_PER_MS)	  /* that sampling waits for language runtimes to be known */
-#define RUNTIMES_MAX_NS (2 * NS_PER_SEC)  /* the same where the start was slow */
 #define URGENT_START_NS (5 * NS_PER_SEC)  /* tables for what runs are built meanwhile */
 #define FLUSH_SAMPLES_NS (5 * NS_PER_SEC) /* for what the last samples lack */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
@@ -739,19 +738,11 @@ struct loop *agent_loop(struct agent *a)
 	return a->loop;
 }
 
-/* Where few CPUs have much to do, what came before was slow, and this will be: half as long as that. */
-static uint64_t runtimes_timeout(const struct agent *a)
-{
-	uint64_t before = (clock_mono_ns() - a->start_ns) / 2;
-
-	return before < RUNTIMES_NS ? RUNTIMES_NS : before > RUNTIMES_MAX_NS ? RUNTIMES_MAX_NS : before;
-}
-
 /* The threads that load the program had what the kernel grants urgent threads; now it can have others. */
 static void await_runtimes(struct agent *a)
 {
 	worker_hurry(a->worker);
-	track_await_runtimes(a->track, runtimes_timeout(a));
+	track_await_runtimes(a->track, RUNTIMES_NS);
 }
 
 int agent_start(struct agent *a, char **ret_why)
