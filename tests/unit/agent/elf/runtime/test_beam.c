@@ -23,17 +23,29 @@ static struct beam_layout layout_of(struct beam_machine *m)
 }
 
 /* What beam_layout_read says of the machine after one word of it was changed. */
-static int with(uint32_t at, uint64_t value)
+static int changed(bool stripped, uint32_t at, uint64_t value)
 {
 	struct beam_machine m;
 	struct beam_layout l;
 	int r;
 
 	bm_init(&m);
+	if (stripped)
+		bm_strip(&m);
 	bm_put(&m, at, value);
 	r = beam_layout_read(&l, m.memory, &m.vm);
 	bm_free(&m);
 	return r;
+}
+
+static int with(uint32_t at, uint64_t value)
+{
+	return changed(false, at, value);
+}
+
+static int stripped_with(uint32_t at, uint64_t value)
+{
+	return changed(true, at, value);
 }
 
 Test(beam_code, tables_are_found_by_their_shape)
@@ -74,21 +86,6 @@ Test(beam_code, two_of_the_same_shape_are_none)
 	memcpy(m.bytes + BM_DATA + 0x800, m.bytes + BM_RANGES, 96);
 	cr_expect_eq(beam_layout_read(&l, m.memory, &m.vm), -ENOTSUP);
 	bm_free(&m);
-}
-
-/* The same of a machine to which no symbol leads. */
-static int stripped_with(uint32_t at, uint64_t value)
-{
-	struct beam_machine m;
-	struct beam_layout l;
-	int r;
-
-	bm_init(&m);
-	bm_strip(&m);
-	bm_put(&m, at, value);
-	r = beam_layout_read(&l, m.memory, &m.vm);
-	bm_free(&m);
-	return r;
 }
 
 Test(beam_code, without_symbols_by_shapes_and_names)
