@@ -361,7 +361,8 @@ int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct 
 		r = find_exit(m, &l);
 	if (r == 0 && !exported)
 		r = find_records(m, &l);
-	if (r == 0 && !exported && l.records) /* where their code calls C, rows led to other processes */
+	/* From 28 on, where code with frame records calls C, its callers are not known. */
+	if (r == 0 && l.records && l.terms)
 		r = -ENOTSUP;
 	if (r == 0)
 		*ret = l;

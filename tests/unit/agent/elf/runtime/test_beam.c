@@ -77,6 +77,24 @@ Test(beam_code, what_has_not_the_shape_is_refused)
 	cr_expect_eq(with(BM_FUNCTIONS + 8, 0), -EAGAIN, "functions not in order");
 }
 
+/* Whatever says that there are frame records: the machine's variable, or its code. */
+Test(beam_code, frame_records_of_newer_machines_are_refused)
+{
+	struct beam_machine m;
+	struct beam_layout l;
+	struct beam_vm exported;
+
+	bm_init(&m);
+	exported = m.vm;
+	bm_put(&m, BM_LAYOUT, 1);
+	cr_expect_eq(beam_layout_read(&l, m.memory, &m.vm), 0, "of OTP 27");
+	bm_strip(&m);
+	m.vm = exported;
+	memset(m.memory->pages, 0, sizeof m.memory->pages);
+	cr_expect_eq(beam_layout_read(&l, m.memory, &m.vm), -ENOTSUP);
+	bm_free(&m);
+}
+
 Test(beam_code, two_of_the_same_shape_are_none)
 {
 	struct beam_machine m;
