@@ -44,7 +44,9 @@
 #define EVENTS_PAUSE_NS (1 * NS_PER_MS)
 #define EVENTS_PAUSE_MAX_NS (8 * NS_PER_MS)
 #define FIRST_WINDOW_NS (5 * NS_PER_MS)
-#define RUNTIMES_NS (400 * NS_PER_MS)	  /* that sampling waits for language runtimes to be known */
+#define LOADING_STEP_NS (5 * NS_PER_MS)
+#define RUNTIMES_NS (400 * NS_PER_MS) /* that sampling waits for language runtimes to be known, at least */
+#define RUNTIMES_BY_NS (2500 * NS_PER_MS) /* longer where the start was slow, but no longer after it began */
 #define URGENT_START_NS (5 * NS_PER_SEC)  /* tables for what runs are built meanwhile */
 #define FLUSH_SAMPLES_NS (5 * NS_PER_SEC) /* for what the last samples lack */
 #define FLUSH_STEP_NS (100 * NS_PER_MS)
@@ -666,6 +668,16 @@ static int check_files(char **ret_why)
 	return -EMFILE;
 }
 
+/* Meanwhile files are opened and tables begun: where CPUs are busy, that takes as long as loading. */
+static int finish_loading(struct agent *a, char **ret_why)
+{
+	while (probe_is_loading(a->probe) && track_working(a->track)) {
+		track_begin_runtimes(a->track);
+		track_settle(a->track, LOADING_STEP_NS);
+	}
+	return load_end(a->probe, ret_why);
+}
+
 int agent_new(struct agent **ret, const struct agent_options *options, char **ret_why)
 {
 	struct agent *a = calloc(1, sizeof *a);
@@ -687,10 +699,8 @@ int agent_new(struct agent **ret, const struct agent_options *options, char **re
 		r = open_modules(a, ret_why);
 	if (r == 0)
 		r = track_scan(a->track);
-	if (r == 0)
-		track_begin_runtimes(a->track); /* while the program is loaded */
 	if (r == 0 && !probe_is_tick(a->probe))
-		r = load_end(a->probe, ret_why);
+		r = finish_loading(a, ret_why);
 	if (r == 0)
 		r = add_sources(a);
 	if (r < 0) {
@@ -738,11 +748,22 @@ struct loop *agent_loop(struct agent *a)
 	return a->loop;
 }
 
+/* What was slow so far goes on to be: as long as that. */
+static uint64_t runtimes_timeout(const struct agent *a)
+{
+	const uint64_t before = clock_mono_ns() - a->start_ns;
+	uint64_t left = before < RUNTIMES_BY_NS ? RUNTIMES_BY_NS - before : 0;
+
+	if (left > before)
+		left = before;
+	return left > RUNTIMES_NS ? left : RUNTIMES_NS;
+}
+
 /* The threads that load the program had what the kernel grants urgent threads; now it can have others. */
 static void await_runtimes(struct agent *a)
 {
 	worker_hurry(a->worker);
-	track_await_runtimes(a->track, RUNTIMES_NS);
+	track_await_runtimes(a->track, runtimes_timeout(a));
 }
 
 int agent_start(struct agent *a, char **ret_why)

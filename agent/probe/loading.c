@@ -214,6 +214,7 @@ static void *fill(void *data)
 	p->fill_result = fill_maps(p);
 	urgency_check(URGENCY_READING);
 	urgency_leave();
+	(void)atomic_fetch_sub(&p->n_at_work, 1);
 	return NULL;
 }
 
@@ -245,6 +246,7 @@ static void *load(void *data)
 		p->message = strdup(libbpf_message);
 	urgency_check(URGENCY_READING);
 	urgency_leave();
+	(void)atomic_fetch_sub(&p->n_at_work, 1);
 	return NULL;
 }
 
@@ -256,12 +258,15 @@ static bool start(pthread_t *ret, void *(*fn)(void *data), struct probe *p, cons
 	if (*r < 0)
 		return false;
 	sigfillset(&all);
+	(void)atomic_fetch_add(&p->n_at_work, 1);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	*r = -pthread_create(ret, NULL, fn, p);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (*r == 0) {
 		urgency_give(*ret);
 		pthread_setname_np(*ret, name);
+	} else {
+		(void)atomic_fetch_sub(&p->n_at_work, 1);
 	}
 	return *r == 0;
 }

@@ -72,6 +72,11 @@ int probe_new(struct probe **ret, const struct probe_options *options, char **re
 	return 0;
 }
 
+bool probe_is_loading(const struct probe *p)
+{
+	return atomic_load(&p->n_at_work) != 0;
+}
+
 int probe_loaded(struct probe *p, char **ret_log)
 {
 	int r = loading_end(p);

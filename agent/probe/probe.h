@@ -33,6 +33,8 @@ struct probe;
  * function, -EKEYREJECTED when their addresses are hidden.
  */
 int probe_new(struct probe **ret, const struct probe_options *options, char **ret_log);
+/* Whether it is still being loaded: probe_loaded would wait. */
+bool probe_is_loading(const struct probe *p);
 /* Waits until the program is loaded. Call once, before the functions below. As probe_new; on failure the
  * caller still owns `p`. */
 int probe_loaded(struct probe *p, char **ret_log);

@@ -4,6 +4,7 @@
 #define PROFLET_PROBE_PROBE_PRIVATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,7 @@ struct probe {
 	int segments_fd, areas_fd, first_segment_fd;
 	pthread_t loader, filler;
 	bool loading, filling;
+	atomic_uint n_at_work;	      /* threads of these that have not ended */
 	int begin_cpu;		      /* the CPU that the caller ran on */
 	int load_result, fill_result; /* of the threads: 0 or -errno */
 	char *message;		      /* from libbpf, after a failed load; owned */

@@ -404,15 +404,23 @@ void track_begin_runtimes(struct track *t)
 	unwind_tables_pump(t->tables);
 }
 
+/* A file that is still being opened may be a runtime's. */
 static bool expects_runtimes(const struct track *t)
 {
-	return t->options.runtimes && unwind_tables_expects_runtimes(t->tables);
+	return t->options.runtimes &&
+	       (unwind_tables_expects_runtimes(t->tables) || requests_pending(t->requests));
 }
 
 void track_await_runtimes(struct track *t, uint64_t timeout_ns)
 {
-	track_begin_runtimes(t); /* some files may have been opened since */
-	settle(t, timeout_ns, expects_runtimes);
+	const struct host_clock *clock = &t->options.host.clock;
+	const uint64_t deadline = clock->mono_ns() + timeout_ns;
+
+	while (expects_runtimes(t) && clock->mono_ns() < deadline) {
+		track_begin_runtimes(t); /* of files that have been opened since, too */
+		settle(t, SETTLE_STEP_NS, expects_runtimes);
+	}
+	publication_run(t->publication); /* what was found last */
 }
 
 void track_settle(struct track *t, uint64_t timeout_ns)

@@ -70,7 +70,7 @@ static void find_names(struct making *m)
 }
 
 /*
- * The file of a V8 is large, and its functions are shown without its rows: says what is known of it before
+ * A runtime's functions are found without its file's rows, which take longer: says what is known of it before
  * these are made. The query begins with NUL, as no path does, and gets no descriptor.
  */
 static void tell_early(struct making *m)
@@ -78,7 +78,7 @@ static void tell_early(struct making *m)
 	uint8_t text[1 + sizeof m->head.runtime] = {0};
 	int fd;
 
-	if (m->head.runtime.kind != RUNTIME_FILE_V8)
+	if (m->head.runtime.kind == RUNTIME_FILE_NONE)
 		return;
 	memcpy(text + 1, &m->head.runtime, sizeof m->head.runtime);
 	fd = m->job->query(m->job, text, sizeof text);
@@ -264,7 +264,7 @@ static int answer_query(const void *query, size_t len, void *data)
 	if (len != 1 + sizeof facts)
 		return -EINVAL;
 	memcpy(&facts, bytes + 1, sizeof facts);
-	if (facts.kind != RUNTIME_FILE_V8 || !runtime_facts_valid(&facts))
+	if (facts.kind == RUNTIME_FILE_NONE || !runtime_facts_valid(&facts))
 		return -EINVAL;
 	if (request->early)
 		request->early(&facts, request->data);
