@@ -683,7 +683,8 @@ static int ask_vm(struct generated *g)
 		r = take_answer(g, wanted, n, &answer);
 	if (r == -ENOMEM)
 		return r;
-	g->vm.refused |= r == -EBADMSG;
+	if (r == -EBADMSG)
+		g->vm.refused = r;
 	wait_for_vm(g, r);
 	return 0;
 }

@@ -44,11 +44,12 @@ struct generated_request {
 
 struct generated_stats {
 	uint64_t analysed, replaced,
-		refused;	   /* parts; that had changed; addresses without rows after the analysis */
-	enum vm_kind vm;	   /* the process's virtual machine; VM_NONE: none was looked at yet */
-	bool vm_known, vm_refused; /* its tables were found; it is none that we know, or it cannot be read */
-	uint32_t java_version;	   /* of the JDK, if it is a HotSpot whose tables were found */
-	uint64_t wait_until_ns;	   /* its virtual machine was not ready, and is not looked at before; or 0 */
+		refused;	/* parts; that had changed; addresses without rows after the analysis */
+	enum vm_kind vm;	/* the process's virtual machine; VM_NONE: none was looked at yet */
+	bool vm_known;		/* its tables were found */
+	int vm_refused;		/* vm_process.refused */
+	uint32_t java_version;	/* of the JDK, if it is a HotSpot whose tables were found */
+	uint64_t wait_until_ns; /* its virtual machine was not ready, and is not looked at before; or 0 */
 };
 
 /* 0 or -ENOMEM. */

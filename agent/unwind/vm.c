@@ -37,7 +37,8 @@ static int run_dotnet(struct vm_process *p, struct parser_session *session, cons
 /* An error after which a virtual machine is not looked at again. */
 static bool is_refusal(int r)
 {
-	return r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
+	return r == -ENOTSUP || r == -EPROTONOSUPPORT || r == -EBADMSG || r == -ENOTRECOVERABLE ||
+	       r == -ETIMEDOUT || r == -ETIME;
 }
 
 int vm_process_run(struct vm_process *p, struct parser_session *session, const struct vm_target *target,
@@ -52,7 +53,7 @@ int vm_process_run(struct vm_process *p, struct parser_session *session, const s
 	else if (p->vm.kind == VM_DOTNET)
 		r = run_dotnet(p, session, target, wanted, n, answer);
 	p->known |= r == 0;
-	p->refused = is_refusal(r);
+	p->refused = is_refusal(r) ? r : 0;
 	return r;
 }
 

@@ -29,8 +29,8 @@ struct vm {
 /* What jobs have found out about it; with all zero but `vm`: nothing yet. */
 struct vm_process {
 	struct vm vm;
-	bool known;   /* a job has found its tables */
-	bool refused; /* it is none that we know, or it cannot be read */
+	bool known;  /* a job has found its tables */
+	int refused; /* -errno: it is none that we know, or it cannot be read; 0: not so */
 	union {
 		struct hotspot_layout hotspot;
 		struct beam_layout beam;

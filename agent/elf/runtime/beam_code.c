@@ -363,7 +363,7 @@ int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct 
 		r = find_records(m, &l);
 	/* From 28 on, where code with frame records calls C, its callers are not known. */
 	if (r == 0 && l.records && l.terms)
-		r = -ENOTSUP;
+		r = -EPROTONOSUPPORT;
 	if (r == 0)
 		*ret = l;
 	return r;

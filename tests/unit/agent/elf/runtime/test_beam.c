@@ -91,7 +91,7 @@ Test(beam_code, frame_records_of_newer_machines_are_refused)
 	bm_strip(&m);
 	m.vm = exported;
 	memset(m.memory->pages, 0, sizeof m.memory->pages);
-	cr_expect_eq(beam_layout_read(&l, m.memory, &m.vm), -ENOTSUP);
+	cr_expect_eq(beam_layout_read(&l, m.memory, &m.vm), -EPROTONOSUPPORT);
 	bm_free(&m);
 }
 
@@ -134,7 +134,7 @@ Test(beam_code, without_symbols_what_has_not_the_shape_is_refused)
 	cr_expect_eq(stripped_with(BM_TEXTS + 8, 8), -EAGAIN, "the text has another length");
 	cr_expect_eq(stripped_with(BM_EXIT_INFO + 24, BM_ATOM(BM_ROOT)), -ENOTSUP, "no end of processes");
 	cr_expect_eq(stripped_with(BM_TEXTS + BM_EXIT_FUNCTION * 32 + 16, 'x'), -ENOTSUP);
-	cr_expect_eq(stripped_with(BM_CODE + BEAM_INFO_BYTES + 8, 0xe5894855), -ENOTSUP, "frame records");
+	cr_expect_eq(stripped_with(BM_CODE + BEAM_INFO_BYTES + 8, 0xe5894855), -EPROTONOSUPPORT, "frame records");
 }
 
 /* A module that is gone stands in a table that is no longer used: what is there now is what counts. */
