@@ -134,7 +134,8 @@ Test(beam_code, without_symbols_what_has_not_the_shape_is_refused)
 	cr_expect_eq(stripped_with(BM_TEXTS + 8, 8), -EAGAIN, "the text has another length");
 	cr_expect_eq(stripped_with(BM_EXIT_INFO + 24, BM_ATOM(BM_ROOT)), -ENOTSUP, "no end of processes");
 	cr_expect_eq(stripped_with(BM_TEXTS + BM_EXIT_FUNCTION * 32 + 16, 'x'), -ENOTSUP);
-	cr_expect_eq(stripped_with(BM_CODE + BEAM_INFO_BYTES + 8, 0xe5894855), -EPROTONOSUPPORT, "frame records");
+	cr_expect_eq(stripped_with(BM_CODE + BEAM_INFO_BYTES + 8, 0xe5894855), -EPROTONOSUPPORT,
+		     "frame records");
 }
 
 /* A module that is gone stands in a table that is no longer used: what is there now is what counts. */
