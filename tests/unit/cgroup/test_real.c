@@ -74,7 +74,7 @@ static pid_t spawn(int group)
 
 	if (pid == 0)
 		for (;;)
-			syscall(SYS_pause);
+			pause();
 	return pid < 0 ? -errno : (pid_t)pid;
 }
 
@@ -102,7 +102,7 @@ static void live_once(struct cgroup_meta_cache *c, unsigned n)
 		_cleanup_close_ int fd = -1;
 
 		name_container(n + i, id[i]);
-		snprintf(path[i], sizeof path[i], "%s/%s", top, id[i]);
+		cr_assert_lt(snprintf(path[i], sizeof path[i], "%s/%s", top, id[i]), (int)sizeof path[i]);
 		cr_assert_eq(mkdir(path[i], 0755), 0);
 		fd = open(path[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		pid[i] = spawn(fd);
@@ -159,7 +159,7 @@ Test(real, moves, .init = setup, .fini = teardown)
 
 	for (unsigned i = 0; i < 2; i++) {
 		name_container(i, id[i]);
-		snprintf(path[i], sizeof path[i], "%s/%s", top, id[i]);
+		cr_assert_lt(snprintf(path[i], sizeof path[i], "%s/%s", top, id[i]), (int)sizeof path[i]);
 		cr_assert_eq(mkdir(path[i], 0755), 0);
 		fd[i] = open(path[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
@@ -299,7 +299,7 @@ Test(real, namespace_of_our_own, .init = setup, .fini = teardown)
 	cr_assert_eq(mkdir(pod, 0755), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		name_container(i, id[i]);
-		snprintf(path[i], sizeof path[i], "%s/%s", pod, id[i]);
+		cr_assert_lt(snprintf(path[i], sizeof path[i], "%s/%s", pod, id[i]), (int)sizeof path[i]);
 		cr_assert_eq(mkdir(path[i], 0755), 0);
 		fd[i] = open(path[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}

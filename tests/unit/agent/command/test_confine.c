@@ -42,6 +42,18 @@ static void refused(long result, const char *what)
 	cr_expect(result == -1 && errno == EPERM, "%s: %ld, %s", what, result, strerror(errno));
 }
 
+/* Calls that newer architectures do not have. */
+static void refused_old(const char *path)
+{
+#ifdef SYS_open
+	refused(syscall(SYS_open, path, O_WRONLY), "the old call");
+#endif
+#ifdef SYS_creat
+	refused(syscall(SYS_creat, path, 0600), "creat");
+#endif
+	(void)path;
+}
+
 Test(confine, no_file_is_written_made_or_given_away)
 {
 	const char *path = "/dev/null";
@@ -54,10 +66,9 @@ Test(confine, no_file_is_written_made_or_given_away)
 	refused(open(path, O_RDONLY | O_TRUNC), "open and truncate");
 	refused(open(NOWHERE, O_RDONLY | O_CREAT, 0600), "open and create");
 	refused(open("/tmp", O_TMPFILE | O_WRONLY, 0600), "a file without a name");
-	refused(syscall(SYS_open, path, O_WRONLY), "the old call");
+	refused_old(path);
 	refused(syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | 1ll << 40),
 		"with bits that the kernel ignores");
-	refused(syscall(SYS_creat, path, 0600), "creat");
 	refused(truncate(NOWHERE, 0), "truncate");
 	refused(rename(NOWHERE, NOWHERE), "rename");
 	refused(link(NOWHERE, NOWHERE), "link");

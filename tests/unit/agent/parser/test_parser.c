@@ -111,7 +111,7 @@ static int run_escape(struct parser_job *job)
 			    : 0;
 		break;
 	case 6:
-		r = (int)syscall(SYS_fork);
+		r = (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 		break;
 	case 7:
 		r = unlink("/tmp/proflet-no-such-file");

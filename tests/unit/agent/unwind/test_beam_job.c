@@ -8,6 +8,7 @@
 
 #include "agent/parser/parser.h"
 #include "tests/support/beam_machine.h"
+#include "tests/unit/machine.h"
 
 /* The memory as a file, in which an offset is an address, as in /proc/PID/mem. */
 static int memory_file(const struct beam_machine *m)
@@ -44,6 +45,7 @@ static struct vm_record next(struct flat_reader *from)
 
 Test(beam_job, code_of_functions_of_the_exit_and_of_shared_pieces)
 {
+	ONLY_ON_X86_64("the code");
 	static const struct vm_wanted wanted[] = {
 		{.address = BM_BASE + BM_CODE + 60, .wish = VM_WANT_CODE},
 		{.address = BM_BASE + BM_EXIT - 1, .wish = VM_WANT_CODE},
@@ -84,6 +86,7 @@ Test(beam_job, code_of_functions_of_the_exit_and_of_shared_pieces)
 
 Test(beam_job, code_that_has_changed_is_found_out)
 {
+	ONLY_ON_X86_64("the code");
 	struct vm_wanted w = {.address = BM_BASE + BM_CODE + 60, .wish = VM_WANT_CODE};
 	struct beam_process p = {0};
 	struct beam_machine m;
@@ -119,6 +122,7 @@ Test(beam_job, code_that_has_changed_is_found_out)
 
 Test(beam_job, frame_records_are_there_behind_calls)
 {
+	ONLY_ON_X86_64("the code");
 	/* what a debugger changes; push rbp; mov rbp, rsp; call; leave; ret */
 	static const uint8_t record[] = {0xeb, 0x06, 0x00, 0xe8, 1, 2, 3, 4,	0x55, 0x48,
 					 0x89, 0xe5, 0xe8, 0,	 0, 0, 0, 0xc9, 0xc3};

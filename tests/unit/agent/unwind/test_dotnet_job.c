@@ -13,6 +13,7 @@
 #include "agent/parser/parser.h"
 #include "tests/support/dotnet_machine.h"
 #include "tests/support/pdb_file.h"
+#include "tests/unit/machine.h"
 
 /* Runs one wish on memory that is read from `mem`, which is closed. */
 static int run_on(struct buf *answer, const struct dotnet_machine *m, const struct vm_wanted *w, int mem)
@@ -45,6 +46,7 @@ static int run(const struct dotnet_machine *m, const struct vm_wanted *w, struct
 
 Test(dotnet_job, code_of_methods_of_stubs_and_of_thunks)
 {
+	ONLY_ON_X86_64("the code");
 	static const struct {
 		uint32_t at, start, end;
 		size_t rows;
@@ -74,6 +76,7 @@ Test(dotnet_job, code_of_methods_of_stubs_and_of_thunks)
 
 Test(dotnet_job, code_that_has_changed_is_found_out)
 {
+	ONLY_ON_X86_64("the code");
 	struct vm_wanted w = {.address = DM_BASE + DM_FIRST, .wish = VM_WANT_CODE};
 	struct dotnet_machine m;
 	struct vm_record x = {0};
@@ -101,6 +104,7 @@ Test(dotnet_job, code_that_has_changed_is_found_out)
 /* A method without metadata whose object, code and name are where those of another one were. */
 Test(dotnet_job, another_method_in_the_same_place)
 {
+	ONLY_ON_X86_64("the code");
 	struct vm_wanted w = {.address = DM_BASE + DM_DYNAMIC, .wish = VM_WANT_CODE};
 	struct dotnet_machine m;
 	struct vm_record x = {0};
@@ -182,6 +186,7 @@ static void expect_lines(struct flat_reader names)
 
 Test(dotnet_job, lines_from_a_file_beside_the_assembly)
 {
+	ONLY_ON_X86_64("the code");
 	char folder[] = "/tmp/proflet-lines-XXXXXX", assembly[64], file[64];
 	const struct vm_wanted w = {.address = DM_BASE + DM_FIRST, .wish = VM_WANT_CODE};
 	_cleanup_buf_ struct buf answer = {0};

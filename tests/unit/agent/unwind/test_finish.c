@@ -12,6 +12,7 @@
 #include "agent/unwind/block.h"
 #include "agent/unwind/finish.h"
 #include "agent/unwind/list.h"
+#include "tests/unit/machine.h"
 
 #define FILE_INDEX 7ull
 #define BIAS 0x10000u
@@ -461,6 +462,7 @@ Test(finish, cut_before_omitted_frames)
 /* A signal frame that leads to itself: the walk ends all the same. */
 Test(finish, a_circle)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_deep_ struct deep *d = deep_new(2, START);
 	struct scene *s = &d->scene;
 	struct sample_view done;

@@ -13,6 +13,7 @@
 
 #include "agent/unwind/finish.h"
 #include "agent/unwind/list.h"
+#include "tests/unit/machine.h"
 
 #define BIAS 0x10000u
 #define TEXT TEXT_VA
@@ -193,6 +194,7 @@ static struct finisher_stats stats(const struct scene *s)
 
 Test(follow, rules_come_from_a_worker_and_stay)
 {
+	ONLY_ON_X86_64("the registers");
 	static const struct bytes bases[] = {BASE_REGISTER, EXPRESSION};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bases); i++) {
@@ -218,6 +220,7 @@ Test(follow, rules_come_from_a_worker_and_stay)
 /* Walked from the first frame on in user space, it meets the same rule there. */
 Test(follow, a_process_that_was_unknown)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 
@@ -234,6 +237,7 @@ Test(follow, a_process_that_was_unknown)
 /* The last frame whose registers are all known is one that a signal interrupted. */
 Test(follow, from_an_interrupted_frame)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 
@@ -270,6 +274,7 @@ Test(follow, what_cannot_be_known_stays_unsupported)
  * frame. */
 Test(follow, a_rule_is_taken_at_its_word)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 
@@ -302,6 +307,7 @@ Test(follow, stack_that_was_not_brought)
 /* The rules lead from the leaf to another function than the one that the table led to. */
 Test(follow, disagreement_changes_nothing)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 
@@ -314,6 +320,7 @@ Test(follow, disagreement_changes_nothing)
 
 Test(follow, a_file_that_is_gone)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	struct binary *f;
 	struct sample_view done;
@@ -333,6 +340,7 @@ Test(follow, a_file_that_is_gone)
 /* A file cut short after its table was made. */
 Test(follow, a_file_that_was_truncated)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 
@@ -347,6 +355,7 @@ Test(follow, a_file_that_was_truncated)
 /* Beyond the limit, where the last registers that were all known belong to a frame that is omitted. */
 Test(follow, beyond_the_limit)
 {
+	ONLY_ON_X86_64("the registers");
 	enum {
 		BETWEEN_N = 390,
 		LIMIT = 64,
@@ -391,6 +400,7 @@ Test(follow, beyond_the_limit)
 /* Each frame of the stack needs a rule of its own. */
 Test(follow, a_stack_of_more_functions_than_a_small_cache_holds)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	struct sample_view done;
 	bool final = false;

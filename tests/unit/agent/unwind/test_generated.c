@@ -15,6 +15,7 @@
 #include "agent/unwind/list.h"
 #include "bpf/unwind.h"
 #include "tests/support/beam_machine.h"
+#include "tests/unit/machine.h"
 
 #define PAGE 4096u
 #define PAGES 64u
@@ -121,6 +122,7 @@ static int cfa_at(const struct scene *s, size_t offset)
 
 Test(generated, listed_function)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 
 	cr_expect_eq(cfa_at(s, AT), -1, "nothing is known yet");
@@ -137,6 +139,7 @@ Test(generated, listed_function)
 
 Test(generated, unlisted_function)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 
 	request(s, AT + 4, 0, 0);
@@ -148,6 +151,7 @@ Test(generated, unlisted_function)
 /* A function is added to the table of those that are known. */
 Test(generated, more_functions)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 	const size_t other = 9 * PAGE;
 
@@ -167,6 +171,7 @@ Test(generated, more_functions)
 /* Of code that is known, nothing is lost when what is found of other code covers a part of it. */
 Test(generated, known_function_stays)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 	const size_t second = AT + sizeof function;
 
@@ -185,6 +190,7 @@ Test(generated, known_function_stays)
 /* Code that has changed is dropped when it is used again, and analysed anew when a sample needs it. */
 Test(generated, replaced_function)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 
 	request(s, AT + 4, AT, AT + sizeof function);
@@ -203,6 +209,7 @@ Test(generated, replaced_function)
 /* What cannot be read, or has no instructions, is not requested for ever. */
 Test(generated, refused)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 
 	cr_assert_eq(munmap(s->code + 32 * PAGE, PAGE), 0);
@@ -223,6 +230,7 @@ Test(generated, refused)
 /* Code that was not understood is analysed again after a second: by then its runtime may list it. */
 Test(generated, refused_for_a_while)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 
 	memset(s->code + AT, 6, 16);
@@ -242,6 +250,7 @@ Test(generated, refused_for_a_while)
 /* Nothing has changed: the table stays where it is. */
 Test(generated, unchanged)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 	uint32_t change;
 
@@ -259,6 +268,7 @@ Test(generated, unchanged)
 /* The memory of a process that has ended is gone; what was known stays. */
 Test(generated, ended_process)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 	const uint64_t at = address(s, AT);
 	struct binary *b;
@@ -297,6 +307,7 @@ Test(generated, ended_process)
  */
 Test(generated, virtual_machine_that_is_not_ready)
 {
+	ONLY_ON_X86_64("the code");
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
 	const uint64_t inside = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12; /* behind `sub rsp, 16` */
 	_cleanup_scene_ struct scene *s = scene_new();
@@ -326,6 +337,7 @@ Test(generated, virtual_machine_that_is_not_ready)
 /* One that is never ready is waited for some seconds; then its code is analysed like any other. */
 Test(generated, virtual_machine_that_never_is_ready)
 {
+	ONLY_ON_X86_64("the code");
 	_cleanup_scene_ struct scene *s = scene_new();
 	struct generated_request q = {
 		.address = address(s, AT + 4), .low = address(s, 0), .high = address(s, PAGES * PAGE)};

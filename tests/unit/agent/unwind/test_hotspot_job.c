@@ -12,6 +12,7 @@
 #include "agent/elf/code/hotspot_rows.h"
 #include "agent/parser/parser.h"
 #include "tests/support/hotspot_machine.h"
+#include "tests/unit/machine.h"
 
 /* The memory as a file, in which an offset is an address, as in /proc/PID/mem. */
 static int memory_file(const struct hotspot_machine *m)
@@ -57,6 +58,7 @@ static void check_code(const struct vm_record *x)
 
 Test(hotspot_job, answers)
 {
+	ONLY_ON_X86_64("the code");
 	static const enum vm_answer answers[] = {VM_CODE, VM_CODE,    VM_NOTHING, VM_METHOD, VM_NOTHING,
 						 VM_SAME, VM_NOTHING, VM_NOTHING, VM_NOTHING};
 

@@ -9,6 +9,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"
+#include "tests/unit/machine.h"
 
 #define VA 0x7f0000001000ull
 #define PUSH_BP "\x55"
@@ -128,6 +129,7 @@ static void run_case(const struct rows_case *c)
 
 Test(dotnet_rows, cases)
 {
+	ONLY_ON_X86_64("the code");
 	struct memory_rows rows;
 
 	if (dotnet_rows_make_stub(&rows) == 0)
@@ -162,6 +164,7 @@ Test(dotnet_rows, code_that_leaves_as_it_was_entered)
 
 Test(dotnet_rows, of_code_that_may_be_another_one_return_addresses_are_checked)
 {
+	ONLY_ON_X86_64("the code");
 	static const uint8_t unwind[] = {0x01, 0x04, 0x02, 0x05, 0x04, 0x03, 0x01, 0x50},
 			     bytes[] = {0x55, 0x48, 0x8b, 0xec, 0x5d, 0xc3};
 	const struct memory_code code = {.va = VA, .code = bytes, .n = sizeof bytes, .function = true};

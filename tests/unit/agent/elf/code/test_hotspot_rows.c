@@ -10,6 +10,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/rule_format.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"
+#include "tests/unit/machine.h"
 
 #define VA 0x7f0000001000ull
 #define BANG "\x89\x84\x24\x00\xc0\xfe\xff" /* mov [rsp - 0x14000], eax */
@@ -130,6 +131,7 @@ static void format(struct buf *out, const struct memory_rows *rows)
 
 Test(hotspot_rows, of_bytes)
 {
+	ONLY_ON_X86_64("the code");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct rows_case *c = &cases[i];
 		const struct memory_code code = {.va = VA,

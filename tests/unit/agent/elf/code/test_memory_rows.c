@@ -9,6 +9,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/cfi/rule_format.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"
+#include "tests/unit/machine.h"
 
 #define VA 0x7f0000001000ull
 
@@ -176,6 +177,7 @@ static void format(struct buf *out, const struct memory_rows *rows)
 
 Test(memory_rows, of_bytes)
 {
+	ONLY_ON_X86_64("the code");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct memory_case *c = &cases[i];
 		const struct memory_code code = {.va = VA,
