@@ -199,7 +199,7 @@ Test(version, written_while_it_is_read)
 	cr_expect_eq(elf_version_still(&v, img), -ESTALE);
 }
 
-/* What is changed from now on has another time: before Linux 6.13, times of files are those of the last tick. */
+/* What is changed from now on has another time: until Linux 6.13, files have the time of the last tick. */
 static void next_tick(void)
 {
 	struct timespec tick;
