@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * In place of libFuzzer, where there is none: runs a fuzz target once on each file named, and says before which
- * one it is. Exit 0: all were read.
+ * In place of libFuzzer, where there is none: runs a fuzz target once on each file named, whose name is
+ * printed before. Exit 0: all were read.
  */
 #include <errno.h>
 #include <stdint.h>
