@@ -782,7 +782,10 @@ int agent_start(struct agent *a, char **ret_why)
 		await_runtimes(a);
 	r = probe_attach(a->probe);
 	if (r < 0) {
-		*ret_why = why("the sampling event could not be opened: %s", strerror(-r));
+		*ret_why = why("the sampling event could not be opened: %s%s", strerror(-r),
+			       r == -EINVAL ? "; sampling.frequency may be above "
+					      "kernel.perf_event_max_sample_rate"
+					    : "");
 		return r;
 	}
 	a->attached_ns = clock_mono_ns();

@@ -11,6 +11,7 @@
 #include "agent/unwind/completion.h"
 
 #include "tests/unit/agent/elf/elf_file.h"
+#include "tests/unit/machine.h"
 
 #define CODE 0x10000ull /* anonymous memory: walked by frame pointers, needs no table */
 #define STACK 0x7ffe0000ull
@@ -622,6 +623,7 @@ static void take_in_libc(struct scene *s, uint64_t offset)
 
 Test(completion, a_table_is_waited_for_longer_than_a_mapping)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	uint32_t libc;
 	uint64_t offset;
@@ -649,6 +651,7 @@ Test(completion, a_table_is_waited_for_longer_than_a_mapping)
 
 Test(completion, a_table_that_is_queued_is_waited_for)
 {
+	ONLY_ON_X86_64("the registers");
 	_cleanup_scene_ struct scene s;
 	uint32_t libc;
 
