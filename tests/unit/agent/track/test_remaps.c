@@ -381,6 +381,8 @@ Test(remaps, too_many_places)
 	struct flow *f = s.flow;
 	uint64_t at = BASE + (1ull << 32);
 
+	if (s.parts.pages[1] < 2)
+		cr_skip_test("the code of /bin/true has one page");
 	for (int i = 0; i < 100; i++) {
 		fake_process_map(&f->host, PID, at, 1, s.parts.offset[1], "/bin/copier");
 		fake_process_map(&f->host, PID, at + FAKE_PAGE, 1, 0, NULL);
