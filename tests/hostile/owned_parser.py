@@ -158,6 +158,7 @@ def body(s):
     owned = Owned(s)
     names = owned.control()
     model = programs.build_c(s, "chain", program="model")
+    begin = time.monotonic()
     trial = Trial(s, "owned parser processes", program=owned.program, env=owned.env)
     agent = trial.agent
     trial.victims.another()
@@ -175,8 +176,8 @@ def body(s):
             f"{company} did, {metrics.get('proflet_parser_jobs_again_total', 0):.0f} of {metrics['proflet_parser_jobs_total']:.0f} jobs by one that had read a file")
     s.check("harmful files are counted", metrics.get('proflet_files_quarantined_total{reason="crashed"}', 0) >= len(names) // 2,
             str({k: int(v) for k, v in metrics.items() if v and k.startswith(("proflet_files_", "proflet_parser_failures"))}))
-    s.check("and logged, with path and reason, once a minute", 1 <= len(agent.lines("level=warn.*the process that read it for")) <= 10,
-            (agent.lines("the process that read it for") or ["none"])[0])
+    lines, minutes = agent.lines("level=warn.*the process that read it for"), (time.monotonic() - begin) / 60
+    s.check("and logged, with path and reason, once a minute", 1 <= len(lines) <= 2 + minutes, f"{len(lines)} in {minutes:.1f}: {lines[:1]}")
     samples = trial.judge()
     liars = [x for x in samples if (x.attributes.get("process.executable.name") or "").startswith("owned_")]
     s.check("the liars were sampled, and their stacks end", sum(x.count for x in liars) >= 20 * len(lies),
