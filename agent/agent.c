@@ -748,7 +748,7 @@ struct loop *agent_loop(struct agent *a)
 	return a->loop;
 }
 
-/* What was slow so far goes on to be: as long as that. */
+/* Where the start was slow so far, what is left is slow, too: it may take as long again. */
 static uint64_t runtimes_timeout(const struct agent *a)
 {
 	const uint64_t before = clock_mono_ns() - a->start_ns;
