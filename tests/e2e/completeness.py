@@ -14,7 +14,7 @@ from lib.collector import Collector, Recorder
 from lib.profiles import ending, names, share, total
 from lib.scenario import ROOT, Scenario, stop
 
-SECONDS, CPU = 25, 6  # of the recording; of each program in it: what comes before its language is known weighs little
+SECONDS, CPU = 20, 4  # of the recording; of each program in it: what comes before its language is known weighs little
 AT_LEAST = 0.97
 EXACT_AT_LEAST = 0.99
 MIN_SAMPLES = 50

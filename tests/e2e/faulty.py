@@ -203,12 +203,12 @@ def rows(s):
     yield from row("streams", faults.STREAMS)
     yield from row("cuts", faults.CUTS_KEPT[:10], certain)
     yield from row("cuts when whole", [faults.CUTS_KEPT[10], *faults.CUTS_FIRST])
-    yield from row("stalls", faults.STALLS, timeout=SHORT)
     # each of these faults doubles the back-off: larger windows, so that what waits at the end is sent within the agent's flush
+    yield from row("stalls", faults.STALLS, timeout=SHORT, window="1s")
     yield from row("garbage", faults.GARBAGE, timeout=SHORT, window="1s")
     yield from row("http answers", faults.HTTP_ANSWERS, certain, http=True)
     yield from row("http cuts", faults.HTTP_CUTS, http=True)
-    yield from row("http stalls", faults.HTTP_STALLS, http=True, timeout=SHORT)
+    yield from row("http stalls", faults.HTTP_STALLS, http=True, timeout=SHORT, window="1s")
 
 
 def single(s):

@@ -34,7 +34,7 @@ def start(s, name, whose, argv):
     """→ the program, which says "mapped" or "ready" when it has the memory"""
     log = s.path(name + ".log")
     with open(log, "wb") as out:
-        process = subprocess.Popen(["nice", "-n", "9", *CHILDREN_OF[whose], *argv], stdin=subprocess.PIPE, stdout=out, stderr=out)
+        process = subprocess.Popen(["nice", "-n", "14", *CHILDREN_OF[whose], *argv], stdin=subprocess.PIPE, stdout=out, stderr=out)
     process.log = log
     s.defer(lambda: stop(process))
     return process

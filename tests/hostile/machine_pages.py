@@ -24,8 +24,8 @@ PLACES = {
                          "table_hangs", "module_hangs", "image_hangs", "debug_hangs", "lines_hang"),
 }
 LIARS_AND_PLACES = [f"{liar} {place}" for liar in PLACES for place in PLACES[liar]]
-CPU = 0.3 if attack.QUICK else 10  # s that each gets
-HONEST_CPU = 3
+CPU = 0.2 if attack.QUICK else 10  # s that each gets
+HONEST_CPU = 2 if attack.QUICK else 3
 WHOLE_AT_LEAST = 0.9  # of an honest one's samples, behind those before its functions are known
 
 
