@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +51,7 @@ static struct {
 	pid_t urgent;				       /* the nursery that has SCHED_DEADLINE; atomic */
 	uint64_t memory_bytes;			       /* atomic */
 	uint64_t jobs, again, failed[PARSER_FAILURES]; /* atomic */
+	uint64_t wasted_ns;			       /* atomic */
 } state;
 
 /* A call on its way. */
@@ -59,8 +61,10 @@ struct exchange {
 	struct buf *answer;
 	int socket, memfd;
 	uint8_t *packet;
-	pid_t pid;     /* of the process; 0: not known yet */
-	bool answered; /* it waits for a further job, and not for a word about this one */
+	pid_t pid;			 /* of the process; 0: not known yet */
+	bool answered;			 /* it waits for a further job, and not for a word about this one */
+	uint64_t begin_ns, cpu_begin_ns; /* CLOCK_MONOTONIC; the process's CPU clock */
+	uint64_t budget_ns;		 /* of its CPU time; 0: PARSER_CPU_MAX_S alone */
 	struct room room;
 };
 
@@ -245,6 +249,7 @@ void parser_stats(struct parser_stats *ret)
 				     .again = __atomic_load_n(&state.again, __ATOMIC_RELAXED)};
 	for (int i = 0; i < PARSER_FAILURES; i++)
 		ret->failed[i] = __atomic_load_n(&state.failed[i], __ATOMIC_RELAXED);
+	ret->wasted_ns = __atomic_load_n(&state.wasted_ns, __ATOMIC_RELAXED);
 	for (int i = 0; i < NURSERIES; i++) {
 		const struct kept_nursery *k = &state.nurseries[i];
 
@@ -277,6 +282,57 @@ static int run_here(struct parser_call *call, struct buf *answer)
 	};
 
 	return call->operation->run(&job);
+}
+
+/* --- the CPU time of a call */
+
+/* What a sparse file leaves out is not worth anything. Some file systems have no number of blocks. */
+static uint64_t budget_of(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return 0;
+	return PARSER_CPU_OF(!st.st_blocks || st.st_size < st.st_blocks * 512 ? st.st_size
+									      : st.st_blocks * 512);
+}
+
+static void budget_begin(struct exchange *x)
+{
+	const struct parser_call *call = x->call;
+
+	x->begin_ns = clock_mono_ns();
+	x->cpu_begin_ns = x->pid ? progress_cpu_ns(x->pid) : 0;
+	for (unsigned i = 0; call->in_proportion && !call->of_system && i < call->n_fds; i++)
+		x->budget_ns += budget_of(call->fds[i]);
+}
+
+static bool is_over_budget(const struct exchange *x, uint64_t cpu_ns)
+{
+	return x->budget_ns && cpu_ns > x->cpu_begin_ns + x->budget_ns;
+}
+
+/*
+ * Of the process that did the job, by the kernel's word. When it has ended there is only a message, which may
+ * be the process's own: it has one thread, and computed for no longer than this took.
+ */
+static void budget_end(struct exchange *x, bool unsuccessful)
+{
+	const uint64_t now_ns = x->pid ? progress_cpu_ns(x->pid) : 0,
+		       passed_ns = clock_mono_ns() - x->begin_ns,
+		       end_ns = now_ns ? now_ns : x->session->cpu_ns,
+		       cpu_ns = end_ns > x->cpu_begin_ns ? end_ns - x->cpu_begin_ns : 0;
+
+	x->call->cpu_ns = cpu_ns < passed_ns ? cpu_ns : passed_ns;
+	if (unsuccessful)
+		__atomic_add_fetch(&state.wasted_ns, x->call->cpu_ns, __ATOMIC_RELAXED);
+}
+
+int parser_judge(const struct parser_call *call, int r)
+{
+	if (r == -EBADMSG)
+		__atomic_add_fetch(&state.wasted_ns, call->cpu_ns, __ATOMIC_RELAXED);
+	return r;
 }
 
 /* --- a call */
@@ -324,8 +380,9 @@ static int request_process(struct exchange *x)
 }
 
 /*
- * Waits for the next packet. A process that computes or waits for a CPU is waited for, however long that
- * takes. 0, or -ETIMEDOUT: it has slept for too long, without using a CPU in between.
+ * Waits for the next packet. A process that waits for a CPU is waited for, however long that takes. 0;
+ * -ETIMEDOUT: it has slept for too long, without using a CPU in between; -ETIME: it has computed for longer
+ * than its files are worth.
  */
 static int await_packet(struct exchange *x)
 {
@@ -333,14 +390,16 @@ static int await_packet(struct exchange *x)
 	uint64_t cpu_ns = 0;
 	unsigned slept_ms = 0;
 
-	if (!x->call->patience_ms || !x->pid)
+	if ((!x->call->patience_ms && !x->budget_ns) || !x->pid)
 		return 0;
 	while (poll(&p, 1, LOOK_MS) == 0) {
 		uint64_t now_ns = progress_cpu_ns(x->pid);
 
+		if (is_over_budget(x, now_ns))
+			return failed(PARSER_OUT_OF_TIME);
 		slept_ms = now_ns == cpu_ns && progress_is_asleep(x->pid) ? slept_ms + LOOK_MS : 0;
 		cpu_ns = now_ns;
-		if (slept_ms >= x->call->patience_ms)
+		if (x->call->patience_ms && slept_ms >= x->call->patience_ms)
 			return failed(PARSER_NO_ANSWER);
 	}
 	return 0;
@@ -429,6 +488,8 @@ static int answer_query(struct exchange *x, size_t len)
 	if (fd >= 0) {
 		p.fds[p.n_fds++] = fd;
 		x->session->spent = true;
+		if (x->budget_ns)
+			x->budget_ns += budget_of(fd);
 	}
 	return packet_send(x->socket, &p);
 }
@@ -580,10 +641,12 @@ static int exchange(struct exchange *x, struct parser_session *s, int operation)
 	}
 	s->jobs++;
 	x->pid = s->pid;
+	budget_begin(x);
 	if (r >= 0)
 		r = send_request(x, operation);
 	if (r >= 0 || r == -EPIPE)
 		r = converse(x);
+	budget_end(x, r == -ENOTRECOVERABLE || r == -ETIME);
 	room_give(&x->room);
 	worker_delegate(0);
 	s->socket = x->socket + 1;

@@ -52,11 +52,20 @@ struct parser_call {
 	 * answer, and then not even SIGKILL ends who reads from it. 0: for ever.
 	 */
 	unsigned patience_ms;
+	/*
+	 * How much its process may compute follows from what its files, and those of its queries, take on
+	 * their disks: PARSER_CPU_OF, at most PARSER_CPU_MAX_S. Not for the system's own files.
+	 */
+	bool in_proportion;
+	uint64_t cpu_ns; /* set by parser_call: what its process computed */
 };
+
+/* In nanoseconds: some 25 times what native code needs, for processors that are emulated or sanitized. */
+#define PARSER_CPU_OF(file_bytes) (500000000u + (uint64_t)(file_bytes) * 250)
 
 enum parser_failure {
 	PARSER_CRASHED,	    /* ended by a signal: a bad access, or a forbidden system call */
-	PARSER_OUT_OF_TIME, /* used more CPU time than PARSER_CPU_MAX_S */
+	PARSER_OUT_OF_TIME, /* used more CPU time than PARSER_CPU_MAX_S, or than its files are worth */
 	PARSER_KILLED,	    /* by someone else: the kernel, because memory is short */
 	PARSER_REFUSED,	    /* what it sent is no answer */
 	PARSER_NOT_STARTED, /* no process could be forked */
@@ -68,8 +77,9 @@ struct parser_stats {
 	uint64_t jobs;	/* handed to parser processes */
 	uint64_t again; /* of them, about the system's files, to a process that had done one before */
 	uint64_t failed[PARSER_FAILURES];
-	uint64_t cpu_ns;   /* of parser processes that have ended */
-	uint64_t replaced; /* times that the nursery was forked again */
+	uint64_t cpu_ns;    /* of parser processes that have ended */
+	uint64_t wasted_ns; /* of calls that failed by their process's fault, or whose answers were no use */
+	uint64_t replaced;  /* times that the nursery was forked again */
 };
 
 /*
@@ -108,6 +118,11 @@ int parser_opener_pid(void);
  */
 int parser_call(struct parser_call *call, struct buf *answer);
 
+/*
+ * `r` is what became of an answer when it was read. -EBADMSG: it is no use, and the call's CPU time counts as
+ * wasted. Any thread. Returns `r`.
+ */
+int parser_judge(const struct parser_call *call, int r);
 /* As parser_call. After a failure of its process, the session gets another one. */
 int parser_session_call(struct parser_session *s, struct parser_call *call, struct buf *answer);
 /* Ends processes that wait for a job about the system's files: `all`, or those that have for a second. */

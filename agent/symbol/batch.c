@@ -395,7 +395,8 @@ static int write_request(const struct symbol_batch *b, struct parser_call *call)
 /* Has the addresses resolved in a process of its own. */
 static int resolve_apart(struct symbol_batch *b)
 {
-	struct parser_call call = {.operation = &symbol_operation, .of_system = b->of_system};
+	struct parser_call call = {
+		.operation = &symbol_operation, .of_system = b->of_system, .in_proportion = true};
 	_cleanup_close_ int fd = fs_reopen_parts(b->fd),
 			    debug_fd = b->debug_fd >= 0 ? fs_reopen_parts(b->debug_fd) : -1;
 	_cleanup_buf_ struct buf answer = {0};
@@ -411,7 +412,7 @@ static int resolve_apart(struct symbol_batch *b)
 		r = parser_call(&call, &answer);
 	buf_fini(&call.request);
 	if (r >= 0)
-		r = symbol_answer_read(b, answer.data, answer.len);
+		r = parser_judge(&call, symbol_answer_read(b, answer.data, answer.len));
 	return r;
 }
 

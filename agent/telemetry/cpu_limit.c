@@ -54,20 +54,22 @@ uint32_t cpu_limit_look(struct cpu_limit *l, uint64_t now_ns, struct cpu_use use
 	if (!look_is_due(l, now_ns))
 		return hz;
 	l->samples = share(used.samples_ns, l->used.samples_ns, elapsed);
-	l->other = share(used.all_ns, l->used.all_ns, elapsed) - l->samples;
+	l->wasted = share(used.wasted_ns, l->used.wasted_ns, elapsed);
+	l->other = share(used.all_ns, l->used.all_ns, elapsed) - l->samples - l->wasted;
 	if (l->other < 0)
 		l->other = 0; /* the clocks are not read at the same time */
 	l->looked_ns = now_ns;
 	l->used = used;
 	if (first)
 		return hz;
-	l->n_beyond = l->other > l->max ? l->n_beyond + 1 : 0;
+	l->n_beyond = l->other + l->wasted > l->max ? l->n_beyond + 1 : 0;
 	return rate_of(l, hz);
 }
 
 static void log_change(const struct cpu_limit *l, uint32_t from, uint32_t to)
 {
-	double samples = 100 * l->samples, other = 100 * l->other, max = 100 * l->max;
+	double samples = 100 * l->samples, other = 100 * l->other, wasted = 100 * l->wasted,
+	       max = 100 * l->max;
 
 	if (to < from)
 		log_warn("cpu.max: sampling at %u Hz, no longer %u: samples took %.2f %% of a CPU, all "
@@ -80,8 +82,10 @@ static void log_change(const struct cpu_limit *l, uint32_t from, uint32_t to)
 	if (l->n_beyond == BEYOND_LOOKS)
 		log_warn("cpu.max: new processes, tables and names alone take %.2f %% of a CPU, and "
 			 "%.4g %% are "
-			 "allowed: a lower sampling rate does not help",
-			 other, max);
+			 "allowed: a lower sampling rate does not help%s",
+			 other + wasted, max,
+			 wasted > other ? "; most of it goes to files that crash or occupy who reads them"
+					: "");
 }
 
 uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, struct delivery *x)
@@ -102,6 +106,7 @@ uint32_t cpu_limit_update(struct cpu_limit *l, uint32_t hz, struct agent *a, str
 	selfstat_read(&self);
 	used.samples_ns = s.probe.cpu_ns + s.samples_cpu_ns + exporter.cpu_ns;
 	used.all_ns = s.probe.cpu_ns + self.cpu_ns + exporter.cpu_ns;
+	used.wasted_ns = self.wasted_ns;
 	next = cpu_limit_look(l, now, used, hz);
 	log_change(l, hz, next);
 	return next;

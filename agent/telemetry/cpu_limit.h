@@ -2,7 +2,9 @@
 /*
  * Enforces cpu.max: chooses the sampling frequency that keeps the agent's CPU time below this limit. A lower
  * frequency reduces only the cost of samples; the cost of new processes, tables and names does not depend on
- * it. So samples may always use half of cpu.max, and the log reports when the total exceeds it.
+ * it. So samples may always use half of cpu.max, and the log reports when the total exceeds it. What a tenant
+ * makes the agent waste, by files that crash or occupy their parser processes, lowers no frequency:
+ * all other tenants would pay for it. Such files are not read again, and their tenant waits (quarantine.h).
  */
 #ifndef PROFLET_CPU_LIMIT_H
 #define PROFLET_CPU_LIMIT_H
@@ -21,6 +23,7 @@ struct delivery;
 struct cpu_use {
 	uint64_t samples_ns; /* on samples: taking them in the kernel, keeping and sending them */
 	uint64_t all_ns;     /* on everything */
+	uint64_t wasted_ns;  /* of it, on files that did not let themselves be read (parser_stats) */
 };
 
 /* Embedded; the caller sets max and wanted_hz. */
@@ -30,8 +33,8 @@ struct cpu_limit {
 	/* at the last look: */
 	uint64_t looked_ns; /* CLOCK_MONOTONIC; 0: there was none */
 	struct cpu_use used;
-	double samples, other; /* ratios of one CPU since the previous look */
-	unsigned n_beyond;     /* consecutive looks at which `other` alone exceeded max */
+	double samples, other, wasted; /* ratios of one CPU since the previous look; other: without wasted */
+	unsigned n_beyond;	       /* consecutive looks at which other and wasted alone exceeded max */
 };
 
 /*

@@ -208,6 +208,10 @@ static const struct metric metrics[] = {
 	LABELLED("proflet_parser_failures_total", "reason=\"no_answer\"", parser.failed[PARSER_NO_ANSWER],
 		 ""),
 	SECONDS_OF("proflet_parser_cpu_seconds_total", parser.cpu_ns, "CPU time of parser processes."),
+	SECONDS_OF(
+		"proflet_parser_wasted_cpu_seconds_total", parser.wasted_ns,
+		"Of it, on jobs that failed by their file's fault, or whose answers were no use. It does not "
+		"lower the sampling rate."),
 	GAUGE("proflet_binaries", agent.track.binaries.known, "Known binaries."),
 	GAUGE("proflet_binaries_unmapped", agent.track.binaries.unused,
 	      "Known binaries that no process maps: they make room where it is needed."),

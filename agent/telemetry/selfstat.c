@@ -47,6 +47,7 @@ void selfstat_read(struct selfstat *ret)
 	(void)getrusage(RUSAGE_SELF, &u);
 	parser_stats(&parser);
 	*ret = (struct selfstat){.cpu_ns = timeval_ns(u.ru_utime) + timeval_ns(u.ru_stime) + parser.cpu_ns,
+				 .wasted_ns = parser.wasted_ns,
 				 .resident_bytes = resident_bytes(),
 				 .open_files = open_files()};
 }

@@ -91,8 +91,11 @@ int rule_job_run(int fd, const struct elf_version *version, bool of_system, stru
 		 size_t n)
 {
 	_cleanup_close_ int file = fs_reopen_parts(fd);
-	struct parser_call call = {
-		.operation = &rule_operation, .fds = {file}, .n_fds = 1, .of_system = of_system};
+	struct parser_call call = {.operation = &rule_operation,
+				   .fds = {file},
+				   .n_fds = 1,
+				   .of_system = of_system,
+				   .in_proportion = true};
 	_cleanup_buf_ struct buf answer = {0};
 	int r;
 
@@ -104,5 +107,5 @@ int rule_job_run(int fd, const struct elf_version *version, bool of_system, stru
 	if (r == 0)
 		r = parser_call(&call, &answer);
 	buf_fini(&call.request);
-	return r < 0 ? r : rule_answer_read(query, n, answer.data, answer.len);
+	return r < 0 ? r : parser_judge(&call, rule_answer_read(query, n, answer.data, answer.len));
 }

@@ -294,7 +294,8 @@ int table_job_run(const struct table_request *request, struct table_result *ret)
 	struct parser_call call = {.operation = &table_operation,
 				   .query = answer_query,
 				   .data = (void *)request,
-				   .of_system = request->of_system && request->debug_fd < 0};
+				   .of_system = request->of_system && request->debug_fd < 0,
+				   .in_proportion = true};
 	_cleanup_buf_ struct buf answer = {0};
 	int r;
 
@@ -302,7 +303,7 @@ int table_job_run(const struct table_request *request, struct table_result *ret)
 	r = write_request(request, &call);
 	if (r == 0)
 		r = parser_call(&call, &answer);
-	r = table_answer_read(ret, answer.data, answer.len, r);
+	r = parser_judge(&call, table_answer_read(ret, answer.data, answer.len, r));
 	buf_fini(&call.request);
 	return r;
 }

@@ -13,7 +13,7 @@ struct model {
 	struct cpu_use used;
 	uint64_t now_ns;
 	uint32_t hz;
-	double a_hertz, other; /* shares of a CPU: of one sample a second and CPU, of all else */
+	double a_hertz, other, wasted; /* shares of a CPU: of one sample a second and CPU, of all else */
 };
 
 static struct model model_new(double max, uint32_t hz)
@@ -28,7 +28,8 @@ static uint32_t window(struct model *m, double seconds)
 
 	m->now_ns += (uint64_t)ns;
 	m->used.samples_ns += (uint64_t)(samples * ns);
-	m->used.all_ns += (uint64_t)((samples + m->other) * ns);
+	m->used.wasted_ns += (uint64_t)(m->wasted * ns);
+	m->used.all_ns += (uint64_t)((samples + m->other + m->wasted) * ns);
 	m->hz = cpu_limit_look(&m->limit, m->now_ns, m->used, m->hz);
 	return m->hz;
 }
@@ -55,7 +56,7 @@ Test(cpu_limit, first_look_only_begins)
 	struct model m = model_new(0.05, 97);
 
 	m.a_hertz = 1;
-	m.used = (struct cpu_use){60 * NS_PER_SEC, 60 * NS_PER_SEC};
+	m.used = (struct cpu_use){.samples_ns = 60 * NS_PER_SEC, .all_ns = 60 * NS_PER_SEC};
 	cr_expect_eq(window(&m, 30), 97, "what it cost before counts for nothing");
 	cr_expect_eq(window(&m, 5), 97, "too soon");
 	cr_expect_eq(window(&m, 5), 1);
@@ -70,6 +71,19 @@ Test(cpu_limit, lowers_to_what_fits)
 	windows(&m, 2);
 	cr_expect_eq(m.hz, 360, "nine tenths of the 4 %% that are left");
 	cr_expect_eq(windows(&m, 50), 360, "and stays there");
+}
+
+/* Files that occupy their parser processes cost no sample. */
+Test(cpu_limit, wasted)
+{
+	struct model m = model_new(0.05, 97);
+
+	m.a_hertz = 0.04 / 97;
+	m.wasted = 0.9;
+	cr_expect_eq(windows(&m, 50), 97);
+	cr_expect_float_eq(m.limit.wasted, 0.9, 1e-6);
+	cr_expect_float_eq(m.limit.other, 0, 1e-6);
+	cr_expect_geq(m.limit.n_beyond, 49, "it is logged");
 }
 
 /* The load ends: each check doubles the rate, up to the configured one. */
