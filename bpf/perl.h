@@ -97,6 +97,19 @@ UNWIND_FN int perl_is_state(__u64 state)
 	return stack && !perl_stack_read(&a->runtime, stack);
 }
 
+/*
+ * Whether what looks like one is an interpreter, where any word may: its current values, before its stack,
+ * are the stack's. They differ for some instructions when Perl changes stacks.
+ */
+UNWIND_FN int perl_is_interpreter(__u64 state)
+{
+	struct unwind_area *a = env_area();
+	__u64 words[2], values;
+
+	return a && !env_read_user(words, sizeof words, state + a->runtime.walk.first - 8) && words[0] &&
+	       !env_read_user(&values, sizeof values, words[1]) && values == words[0];
+}
+
 static __always_inline void perl_segment(struct unwind_area *a, __u32 kind, __u64 marker, __u32 end)
 {
 	struct runtime_state *r = &a->runtime;

@@ -69,6 +69,7 @@ UNWIND_FN int v8_finish(void);
 
 /* RUNTIME_SHAPE_PAIRED, in bpf/perl.h. */
 UNWIND_FN int perl_is_state(__u64 state);
+UNWIND_FN int perl_is_interpreter(__u64 state);
 UNWIND_FN int perl_begin(__u64 state);
 UNWIND_FN int perl_steps(void);
 
@@ -140,7 +141,11 @@ UNWIND_FN __u64 state_in_window(__u32 i)
 	if (!a)
 		return 0;
 	state = window_word(a, i * 8);
-	return !(state & 7) && is_thread_state(&a->runtime, state) ? state : 0;
+	if (state & 7 || !is_thread_state(&a->runtime, state))
+		return 0;
+	if (a->runtime.walk.shape == RUNTIME_SHAPE_PAIRED && !perl_is_interpreter(state))
+		return 0;
+	return state;
 }
 
 /*

@@ -250,6 +250,7 @@ void parser_stats(struct parser_stats *ret)
 	for (int i = 0; i < PARSER_FAILURES; i++)
 		ret->failed[i] = __atomic_load_n(&state.failed[i], __ATOMIC_RELAXED);
 	ret->wasted_ns = __atomic_load_n(&state.wasted_ns, __ATOMIC_RELAXED);
+	room_count(&ret->large, &ret->waiting);
 	for (int i = 0; i < NURSERIES; i++) {
 		const struct kept_nursery *k = &state.nurseries[i];
 

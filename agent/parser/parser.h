@@ -79,7 +79,8 @@ struct parser_stats {
 	uint64_t failed[PARSER_FAILURES];
 	uint64_t cpu_ns;    /* of parser processes that have ended */
 	uint64_t wasted_ns; /* of calls that failed by their process's fault, or whose answers were no use */
-	uint64_t replaced;  /* times that the nursery was forked again */
+	unsigned large, waiting; /* files that take much memory: read now, and such that wait for that */
+	uint64_t replaced;	 /* times that the nursery was forked again */
 };
 
 /*

@@ -57,6 +57,17 @@ void room_cancel(void)
 	pthread_mutex_unlock(&state.lock);
 }
 
+void room_count(unsigned *ret_holders, unsigned *ret_waiting)
+{
+	*ret_holders = *ret_waiting = 0;
+	pthread_mutex_lock(&state.lock);
+	for (const struct room *r = state.holders; r; r = r->next)
+		++*ret_holders;
+	for (const struct waiter *w = state.first; w; w = w->next)
+		++*ret_waiting;
+	pthread_mutex_unlock(&state.lock);
+}
+
 /* With the lock held: whether one of those that have room computes, or waits for a CPU. */
 static bool holders_get_on(struct watch *w)
 {

@@ -28,6 +28,8 @@ uint64_t room_small(void);
  */
 void room_take(struct room *r, pid_t pid, uint64_t bytes, void (*wait)(pid_t holder));
 void room_give(struct room *r);
+/* How many have room, and how many wait for some. */
+void room_count(unsigned *ret_holders, unsigned *ret_waiting);
 /* Nobody waits any longer, until room_limit is called. */
 void room_cancel(void);
 

@@ -207,6 +207,10 @@ static const struct metric metrics[] = {
 		 ""),
 	LABELLED("proflet_parser_failures_total", "reason=\"no_answer\"", parser.failed[PARSER_NO_ANSWER],
 		 ""),
+	GAUGE("proflet_parser_large_files", parser.large,
+	      "Files that take much memory, and are read by parser processes."),
+	GAUGE("proflet_parser_large_files_waiting", parser.waiting,
+	      "Files that wait until these have been read."),
 	SECONDS_OF("proflet_parser_cpu_seconds_total", parser.cpu_ns, "CPU time of parser processes."),
 	SECONDS_OF(
 		"proflet_parser_wasted_cpu_seconds_total", parser.wasted_ns,

@@ -448,6 +448,34 @@ Test(perl, no_interpreters)
 	}
 }
 
+/*
+ * In the thread control block lie pointers to lists that are empty: what is read of them as a stack has no
+ * context, and room for one.
+ */
+Test(perl, what_only_looks_like_an_interpreter)
+{
+	struct runtime_walk walk = walk_5_36;
+	const uint64_t list = HEAP + 0x1800;
+	struct machine *m;
+
+	walk.key = 0;
+	walk.flags |= RUNTIME_WALK_SEARCH;
+	m = process_new(&walk);
+	machine_poke(m, THREAD + 792 + 32, 0);
+	machine_poke(m, STATE + walk.first - 8, FUNCTIONS); /* the current values */
+	machine_poke(m, STACKS, FUNCTIONS);
+	machine_poke(m, THREAD - 96, list);
+	machine_poke(m, list + walk.first, list + 0x200);
+	for (unsigned i = 0; i < 4; i++)
+		machine_poke(m, list + 0x200 + i * 8, list + 0x200 + i / 2 * 16);
+	cr_expect_eq(runtime_walk(m).n_words, 0, "only the list");
+	machine_poke(m, THREAD - 64, STATE);
+	expect_lines((runtime_walk(m), m), (const unsigned[]){50}, 1);
+	machine_poke(m, STATE + walk.first - 8, TEXTS);
+	cr_expect_eq(runtime_walk(m).n_words, 0, "between two stacks");
+	machine_free(m);
+}
+
 Test(perl, circles)
 {
 	struct machine *m = process_new(&walk_5_36);

@@ -246,7 +246,10 @@ static int run_open_more(struct parser_job *job)
 	return r < 0 ? -EPERM : 0;
 }
 
-/* When it begins and ends: computes for so many hundredths of a second, or sleeps until a file has a byte. */
+/*
+ * When it begins and ends: computes for so many hundredths of a second, then until a file has a byte, or
+ * sleeps until a pipe has one.
+ */
 struct period {
 	uint64_t begin_ns, end_ns;
 };
@@ -259,8 +262,8 @@ static int run_period(struct parser_job *job)
 
 	while (clock_mono_ns() < end_ns)
 		;
-	if (job->n_fds > 1 && read(job->fds[1], &byte, 1) < 0)
-		return -errno;
+	while (job->n_fds > 1 && read(job->fds[1], &byte, 1) == 0)
+		;
 	p.end_ns = clock_mono_ns();
 	return buf_append(job->answer, &p, sizeof p);
 }
@@ -916,7 +919,7 @@ struct reader {
 	pthread_t thread;
 	uint64_t file_bytes;
 	uint8_t hundredths;
-	int sleeps_for; /* a descriptor; 0: it computes */
+	int waits_for; /* a descriptor, for a byte; 0: for none */
 	struct period got;
 };
 
@@ -926,7 +929,7 @@ static void *read_file(void *data)
 	_cleanup_buf_ struct buf answer = {0};
 	_cleanup_close_ int fd = memfd_create("large", 0);
 	struct parser_call c = {
-		.operation = &period, .fds = {fd, r->sleeps_for}, .n_fds = r->sleeps_for ? 2 : 1};
+		.operation = &period, .fds = {fd, r->waits_for}, .n_fds = r->waits_for ? 2 : 1};
 
 	cr_assert_eq(ftruncate(fd, (off_t)r->file_bytes), 0);
 	cr_assert_eq(buf_putc(&c.request, (char)r->hundredths), 0);
@@ -939,25 +942,25 @@ static void *read_file(void *data)
 
 static void begin_reading(struct reader *r)
 {
-	const uint64_t begin_ns = clock_thread_cpu_ns();
-
 	cr_assert_eq(pthread_create(&r->thread, NULL, read_file, r), 0);
-	/* so that they come in this order, as others get their share of a busy machine meanwhile, too */
-	while (clock_thread_cpu_ns() - begin_ns < 50 * NS_PER_MS)
-		;
 }
 
-static void end_reading(struct reader *readers, size_t n)
+/* Until so many are read, and so many wait. */
+static void await_room(unsigned large, unsigned waiting)
 {
-	for (size_t i = 0; i < n; i++)
-		cr_assert_eq(pthread_join(readers[i].thread, NULL), 0);
+	const uint64_t end_ns = clock_mono_ns() + 60 * NS_PER_SEC;
+	struct parser_stats s;
+
+	do {
+		usleep(1000);
+		parser_stats(&s);
+	} while ((s.large != large || s.waiting != waiting) && clock_mono_ns() < end_ns);
+	cr_assert(s.large == large && s.waiting == waiting, "%u large, %u waiting", s.large, s.waiting);
 }
 
-static void read_together(struct reader *readers, size_t n)
+static void end_reading(struct reader *r)
 {
-	for (size_t i = 0; i < n; i++)
-		begin_reading(&readers[i]);
-	end_reading(readers, n);
+	cr_assert_eq(pthread_join(r->thread, NULL), 0);
 }
 
 static bool overlap(const struct reader *a, const struct reader *b)
@@ -967,32 +970,46 @@ static bool overlap(const struct reader *a, const struct reader *b)
 
 Test(parser, large_files_take_turns, .init = start)
 {
-	struct reader r[] = {{.file_bytes = 40 * MIB, .hundredths = 80},
-			     {.file_bytes = 40 * MIB, .hundredths = 10},
+	const int held = memfd_create("held", 0);
+	struct reader r[] = {{.file_bytes = 40 * MIB, .waits_for = held},
+			     {.file_bytes = 40 * MIB, .waits_for = held},
 			     {.file_bytes = 1000 * MIB, .hundredths = 10},
 			     {.file_bytes = 20 * MIB, .hundredths = 10},
 			     {.file_bytes = 3 * MIB, .hundredths = 10}};
-	const size_t order[] = {0, 1, 4, 2, 3};
 
 	parser_limit_memory(48 * MIB, 48 * MIB);
-	for (size_t i = 0; i < ARRAY_SIZE(order); i++)
-		begin_reading(&r[order[i]]);
-	end_reading(r, ARRAY_SIZE(r));
+	begin_reading(&r[0]);
+	for (unsigned i = 1; i < 4; i++) {
+		begin_reading(&r[i]);
+		await_room(1, i);
+	}
+	begin_reading(&r[4]);
+	end_reading(&r[4]); /* a small one does not wait for them */
+	await_room(1, 3);
+	cr_assert_eq(pwrite(held, "xx", 2, 0), 2);
+	for (size_t i = 0; i < 4; i++)
+		end_reading(&r[i]);
 	for (size_t i = 0; i < 4; i++)
 		for (size_t k = i + 1; k < 4; k++)
 			cr_expect_not(overlap(&r[i], &r[k]), "%zu and %zu", i, k);
 	cr_expect_lt(r[2].got.begin_ns, r[3].got.begin_ns, "nobody is overtaken for ever");
-	cr_expect_lt(r[4].got.begin_ns, r[1].got.begin_ns, "a small one does not wait");
+	close(held);
 }
 
 Test(parser, files_for_which_there_is_room_do_not_wait, .init = start)
 {
-	struct reader r[] = {{.file_bytes = 30 * MIB, .hundredths = 60},
-			     {.file_bytes = 30 * MIB, .hundredths = 60}};
+	const int held = memfd_create("held", 0);
+	struct reader r[] = {{.file_bytes = 30 * MIB, .waits_for = held},
+			     {.file_bytes = 30 * MIB, .waits_for = held}};
 
 	parser_limit_memory(48 * MIB, 48 * MIB);
-	read_together(r, ARRAY_SIZE(r));
-	cr_expect(overlap(&r[0], &r[1]));
+	begin_reading(&r[0]);
+	begin_reading(&r[1]);
+	await_room(2, 0);
+	cr_assert_eq(pwrite(held, "xx", 2, 0), 2);
+	end_reading(&r[0]);
+	end_reading(&r[1]);
+	close(held);
 }
 
 /* As one does whose file system does not answer. */
@@ -1001,14 +1018,15 @@ Test(parser, who_sleeps_holds_nobody_up, .init = start)
 	int ends[2];
 
 	cr_assert_eq(pipe(ends), 0);
-	struct reader sleeper = {.file_bytes = 60 * MIB, .sleeps_for = ends[0]},
+	struct reader sleeper = {.file_bytes = 60 * MIB, .waits_for = ends[0]},
 		      other = {.file_bytes = 60 * MIB, .hundredths = 10};
 
 	parser_limit_memory(48 * MIB, 48 * MIB);
 	begin_reading(&sleeper);
+	await_room(1, 0);
 	begin_reading(&other);
-	cr_assert_eq(pthread_join(other.thread, NULL), 0);
+	end_reading(&other);
 	cr_assert_eq(write(ends[1], "x", 1), 1);
-	cr_assert_eq(pthread_join(sleeper.thread, NULL), 0);
+	end_reading(&sleeper);
 	cr_expect(overlap(&sleeper, &other));
 }
