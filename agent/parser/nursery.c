@@ -25,17 +25,20 @@
 #include "agent/base/priority.h"
 #include "agent/base/resources.h"
 #include "agent/parser/operation.h"
+#include "agent/parser/progress.h"
 #include "agent/parser/sandbox.h"
 #include "agent/parser/wire.h"
 
 /* Before the nursery is replaced, doubling; from the beginning after one that lived for long. */
 #define WAIT_US 1000u
 #define WAIT_MAX_US 1000000u
+#define LOOK_MS 100 /* between looks at processes with a maximum of their own */
 #define LONG_LIFE_NS (10 * NS_PER_SEC)
 
 struct child {
 	pid_t pid;
-	int socket; /* -1: the agent has closed its end */
+	int socket;	     /* -1: the agent has closed its end */
+	uint64_t cpu_max_ns; /* 0: the kernel's limit alone */
 };
 
 struct nursery {
@@ -314,7 +317,8 @@ static void spawn(struct nursery *n, int socket, const struct wire_command *c)
 		child(n, socket, c);
 	tell(socket, WIRE_SPAWNED, pid < 0 ? -EAGAIN : pid, 0);
 	if (pid > 0)
-		n->children[n->n++] = (struct child){.pid = pid, .socket = socket};
+		n->children[n->n++] =
+			(struct child){.pid = pid, .socket = socket, .cpu_max_ns = c->cpu_max_ns};
 	else
 		close(socket);
 }
@@ -329,6 +333,28 @@ static void urge(const struct nursery *n, const struct wire_command *c)
 			(void)sched_setscheduler(c->pid, SCHED_RR, &urgent);
 }
 
+static void allow(struct nursery *n, const struct wire_command *c)
+{
+	for (unsigned i = 0; i < n->n; i++)
+		if (n->children[i].pid == c->pid)
+			n->children[i].cpu_max_ns = c->cpu_max_ns;
+}
+
+/* Ends those that have computed for longer than they may. Whether there are some to look at again. */
+static bool look(const struct nursery *n)
+{
+	bool again = false;
+
+	for (unsigned i = 0; i < n->n; i++) {
+		const struct child *c = &n->children[i];
+
+		again |= c->cpu_max_ns != 0;
+		if (c->cpu_max_ns && progress_cpu_ns(c->pid) > c->cpu_max_ns)
+			kill(c->pid, SIGKILL);
+	}
+	return again;
+}
+
 static void command(struct nursery *n)
 {
 	struct wire_command c;
@@ -341,6 +367,8 @@ static void command(struct nursery *n)
 		spawn(n, p.fds[--p.n_fds], &c);
 	else if (r == 0 && p.body_len == sizeof c && c.wish == WIRE_URGE)
 		urge(n, &c);
+	else if (r == 0 && p.body_len == sizeof c && c.wish == WIRE_ALLOW)
+		allow(n, &c);
 	while (r == 0 && p.n_fds)
 		close(p.fds[--p.n_fds]);
 }
@@ -368,7 +396,7 @@ static void turn(struct nursery *n)
 		polled[i] = (struct pollfd){.fd = n->children[i].socket};
 	polled[k] = (struct pollfd){.fd = n->signals, .events = POLLIN};
 	polled[k + 1] = (struct pollfd){.fd = n->control, .events = POLLIN};
-	if (poll(polled, k + 2, -1) < 0)
+	if (poll(polled, k + 2, look(n) ? LOOK_MS : -1) < 0)
 		return;
 	check_sockets(n, polled);
 	if (polled[k].revents)

@@ -298,19 +298,31 @@ static uint64_t budget_of(int fd)
 									      : st.st_blocks * 512);
 }
 
-static void budget_begin(struct exchange *x)
+static void budget_make(struct exchange *x)
 {
 	const struct parser_call *call = x->call;
 
-	x->begin_ns = clock_mono_ns();
-	x->cpu_begin_ns = x->pid ? progress_cpu_ns(x->pid) : 0;
 	for (unsigned i = 0; call->in_proportion && !call->of_system && i < call->n_fds; i++)
 		x->budget_ns += budget_of(call->fds[i]);
 }
 
-static bool is_over_budget(const struct exchange *x, uint64_t cpu_ns)
+/* The process gets one more file. */
+static void budget_raise(struct exchange *x, int fd)
 {
-	return x->budget_ns && cpu_ns > x->cpu_begin_ns + x->budget_ns;
+	const struct kept_nursery *k = &state.nurseries[PARSES];
+	struct wire_command c = {.wish = WIRE_ALLOW, .pid = x->pid};
+	const struct packet p = {.head = &c, .head_len = sizeof c};
+
+	if (!x->budget_ns)
+		return;
+	c.cpu_max_ns = x->budget_ns += budget_of(fd);
+	(void)packet_send(k->control, &p);
+}
+
+static void budget_begin(struct exchange *x)
+{
+	x->begin_ns = clock_mono_ns();
+	x->cpu_begin_ns = x->pid ? progress_cpu_ns(x->pid) : 0;
 }
 
 /*
@@ -365,6 +377,7 @@ static int request_process(struct exchange *x)
 		.wish = WIRE_SPAWN,
 		.memory_bytes = __atomic_load_n(&state.memory_bytes, __ATOMIC_RELAXED),
 		.room_small = room_small(),
+		.cpu_max_ns = x->budget_ns,
 		.urgent_us = urgency_allowance_us(),
 	};
 	struct packet p = {.head = &c, .head_len = sizeof c, .n_fds = 1};
@@ -381,9 +394,8 @@ static int request_process(struct exchange *x)
 }
 
 /*
- * Waits for the next packet. A process that waits for a CPU is waited for, however long that takes. 0;
- * -ETIMEDOUT: it has slept for too long, without using a CPU in between; -ETIME: it has computed for longer
- * than its files are worth.
+ * Waits for the next packet. A process that computes or waits for a CPU is waited for, however long that
+ * takes. 0, or -ETIMEDOUT: it has slept for too long, without using a CPU in between.
  */
 static int await_packet(struct exchange *x)
 {
@@ -391,16 +403,14 @@ static int await_packet(struct exchange *x)
 	uint64_t cpu_ns = 0;
 	unsigned slept_ms = 0;
 
-	if ((!x->call->patience_ms && !x->budget_ns) || !x->pid)
+	if (!x->call->patience_ms || !x->pid)
 		return 0;
 	while (poll(&p, 1, LOOK_MS) == 0) {
 		uint64_t now_ns = progress_cpu_ns(x->pid);
 
-		if (is_over_budget(x, now_ns))
-			return failed(PARSER_OUT_OF_TIME);
 		slept_ms = now_ns == cpu_ns && progress_is_asleep(x->pid) ? slept_ms + LOOK_MS : 0;
 		cpu_ns = now_ns;
-		if (x->call->patience_ms && slept_ms >= x->call->patience_ms)
+		if (slept_ms >= x->call->patience_ms)
 			return failed(PARSER_NO_ANSWER);
 	}
 	return 0;
@@ -489,8 +499,7 @@ static int answer_query(struct exchange *x, size_t len)
 	if (fd >= 0) {
 		p.fds[p.n_fds++] = fd;
 		x->session->spent = true;
-		if (x->budget_ns)
-			x->budget_ns += budget_of(fd);
+		budget_raise(x, fd);
 	}
 	return packet_send(x->socket, &p);
 }
@@ -561,7 +570,8 @@ static int ended(const struct exchange *x, const struct wire_reply *reply)
 	const char *name = x->call->operation->name;
 
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
-	    reply->cpu_ns / 1000000000u + 1 >= PARSER_CPU_MAX_S)
+	    (reply->cpu_ns / 1000000000u + 1 >= PARSER_CPU_MAX_S ||
+	     (x->budget_ns && reply->cpu_ns > x->budget_ns)))
 		return failed(PARSER_OUT_OF_TIME);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return failed(PARSER_KILLED);
@@ -628,6 +638,7 @@ static int exchange(struct exchange *x, struct parser_session *s, int operation)
 	int r = 0;
 
 	x->session = s;
+	budget_make(x);
 	if (s->socket) {
 		x->socket = s->socket - 1;
 		worker_delegate(s->pid);

@@ -10,13 +10,14 @@
 
 #define WIRE_INLINE_MAX 65536u /* bytes of a request in its packet; a longer one is in a memfd */
 
-enum wire_wish { WIRE_SPAWN, WIRE_URGE };
+enum wire_wish { WIRE_SPAWN, WIRE_URGE, WIRE_ALLOW };
 
 /* Agent → nursery. SPAWN: with one descriptor, the socket of the new process. */
 struct wire_command {
 	uint32_t wish;
-	int32_t pid;	       /* URGE: which process is to be urgent */
+	int32_t pid;	       /* URGE, ALLOW: which process is to be urgent, gets other cpu_max_ns */
 	uint64_t memory_bytes; /* that the new process may take; 0: no limit */
+	uint64_t cpu_max_ns;   /* SPAWN, ALLOW: that it may compute; 0: PARSER_CPU_MAX_S */
 	uint64_t room_small;   /* a process that takes more has to wait for room (WIRE_ROOM) */
 	uint32_t urgent_us;    /* of CPU time that it may use as an urgent process; 0: it is not urgent */
 	uint32_t reserved;

@@ -23,8 +23,8 @@ SCRIPT = """
 function proflet_hot_loop(n) { let s = 0; for (let i = 0; i < n; i++) s = (s + i * 31) % 1000003; return s; }
 function proflet_fold(a) { let t = 0; for (const x of a) t += proflet_hot_loop(20000 + x); return t; }
 function proflet_outer() { let t = 0; for (let k = 0; k < 50; k++) t += proflet_fold([k, k + 1, k + 2]); return t; }
-const end = Date.now() + 1000 * Number(process.argv[1]); let x = 0;
-while (Date.now() < end) x += proflet_outer();
+const end = 1e6 * Number(process.argv[1]); let x = 0; // of CPU time
+while (process.cpuUsage().user < end) x += proflet_outer();
 """
 NODE = ["--no-turbo-inlining", "--no-maglev-inlining"]
 CALLS = ("proflet_hot_loop", "proflet_fold", "proflet_outer")  # leaf first
@@ -116,8 +116,8 @@ def check_record(s, node):
         s.skip("node's own jitdump", "this Node.js has no --perf-prof")
         return
     out = s.path("recording")
-    s.run([PROFLET, "record", "-d", "30s", "-F", "99", "-o", out, "--format", "folded", "--runtimes.node", "off", "--",
-           *node_argv(s, node, "--perf-prof", 6)], cwd=s.tmp, seconds=120)
+    s.run([PROFLET, "record", "-d", "300s", "-F", "99", "-o", out, "--format", "folded", "--runtimes.node", "off", "--",
+           *node_argv(s, node, "--perf-prof", 4)], cwd=s.tmp, seconds=120)
     right = n = 0
     with open(out + ".folded", encoding="utf-8") as f:
         for line in f:

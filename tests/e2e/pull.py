@@ -24,6 +24,7 @@ from status import Pages
 CHAIN = programs.CHAIN
 HZ = 97
 SLOW, SLOW_BYTES_MAX = 100, 5 << 20
+TRIES = 10  # of one profile
 RESULT = 'proflet_pulls_total{result="%s"}'
 
 
@@ -76,14 +77,22 @@ def selectors(s, port, busy, pods):
             ("pod=NAMESPACE/NAME", "pod=bank/two", {second.name}), ("namespace=", "namespace=bank", {second.name}),
             ("pod= of another namespace", "pod=shop/two", set()), ("pid= and container=", f"pid={busy}&container={first.ident}", set()),
             ("pid= of nobody", "pid=4194304", set())):
-        status, text = get(port, f"/top?seconds=2&{query}")
-        # the processes of a profile are listed behind its functions, with their pid
-        found = set(re.findall(r"(?m)\b(chain|one|two)\b", text)) - {w for w in ("one", "two") if w not in text}
+        for _ in range(TRIES if wanted else 1):  # on a busy machine a program may have no CPU for two seconds
+            status, text = get(port, f"/top?seconds=2&{query}")
+            # the processes of a profile are listed behind its functions, with their pid
+            found = set(re.findall(r"(?m)\b(chain|one|two)\b", text)) - {w for w in ("one", "two") if w not in text}
+            if found or status != 200:
+                break
         s.check(f"{what} gives only what it names", status == 200 and found == wanted, f"{sorted(found)} {text[:80] if found != wanted else ''}")
 
 
-def many_slow_clients(s, port, agent, pages):
-    """A hundred that ask for a page and do not read it, one after the other and at once."""
+def many_slow_clients(s, collector):
+    """A hundred that ask for a page and do not read it, one after the other and at once. Their agent samples one program only: what others
+    run meanwhile costs memory, too."""
+    port = free_port()
+    agent, pages = Agent(s, collector.endpoint(), "--listen", f"127.0.0.1:{port}", "--select.include", "comm=chain", window="10s", frequency=HZ), Pages(port)
+    agent.wait_line('msg="?sampling', 30)
+    wait_for(lambda: "chain" in get(port, "/top?seconds=1")[1], 60, "a profile of it")
     before = resident(agent.process.pid)
     socks, most, running = [], 0, set()
     for i in range(SLOW):
@@ -194,7 +203,7 @@ def body(s):
     selectors(s, port, busy, pods)
     several_at_once(s, port)
     leaving(s, port, pages)
-    many_slow_clients(s, port, agent, pages)
+    many_slow_clients(s, collector)
     s.equal("the agent ends", agent.stop(), 0)
     final = agent.final()
     s.check("no sample is lost, each is exported as before", final and final["dropped"] == 0 and final["in_flight"] == 0 and

@@ -24,7 +24,7 @@ from . import profiles
 WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "none", "place", "loop")
 EXACT = 0.999  # of those that are exact or wrong
 SHARE_IS_EXACT = 1000  # from so many samples on: of fewer, one that lacks its innermost function is more than 0.1 %
-BETWEEN, FOREIGN, NAMED, UNNAMED = 0.01, 0.02, 0.99, 0.02
+BETWEEN, FOREIGN, NAMED, UNNAMED = 0.02, 0.02, 0.99, 0.02
 UNKNOWN = "[unknown function]"
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
 ENDS = re.compile(r"^(do_exit|do_group_exit|exit_mmap)$")
