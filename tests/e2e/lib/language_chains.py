@@ -24,7 +24,7 @@ from . import profiles
 WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "none", "place", "loop")
 EXACT = 0.999  # of those that are exact or wrong
 SHARE_IS_EXACT = 1000  # from so many samples on: of fewer, one that lacks its innermost function is more than 0.1 %
-BETWEEN, FOREIGN, NAMED, UNNAMED = 0.02, 0.02, 0.99, 0.02
+BETWEEN, FOREIGN, NAMED, UNNAMED = 0.01, 0.02, 0.99, 0.02
 UNKNOWN = "[unknown function]"
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
 ENDS = re.compile(r"^(do_exit|do_group_exit|exit_mmap)$")
@@ -331,14 +331,14 @@ class Judge:
             return self.exact_share() >= exact
         return missing <= at_most(1 - exact, judged) and self.wrong() - missing <= (1 - exact) * judged
 
-    def faults(self, least, exact=EXACT, seen=True):
-        """→ what must not be, as text. `least`: so many samples; `seen`: each situation must have some."""
+    def faults(self, least, exact=EXACT, seen=True, between=BETWEEN):
+        """→ what must not be, as text. `least`: so many samples; `seen`: each situation must have some; `between`: the most of those."""
         n = self.total()
         if n < least:
             yield f"{n} samples, wanted {least}"
         if not self.is_exact(exact):
             yield f"{100 * self.exact_share():.3f} % exact, wanted {100 * exact:.1f} %"
-        for what, limit in (("between", BETWEEN), ("foreign", FOREIGN), ("unnamed", UNNAMED), ("cut", 0.0)):
+        for what, limit in (("between", between), ("foreign", FOREIGN), ("unnamed", UNNAMED), ("cut", 0.0)):
             if self.counts[what] > at_most(limit, n):
                 yield f"{what}: {self.counts[what]} of {n}, at most {100 * limit:.0f} % ({at_most(limit, n):.0f})"
         for (situation, number), found in self.named.items():
