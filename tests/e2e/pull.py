@@ -117,6 +117,14 @@ def many_slow_clients(s, collector):
         sock.close()
     s.check("others were refused", pages.metrics()[RESULT % "too_many"] >= 1, f"{pages.metrics()[RESULT % 'too_many']:.0f}")
     s.check("then a profile is made again", get(port, "/top?seconds=1")[0] == 200)
+    s.equal("slow clients: the agent ends", agent.stop(), 0)
+    check_loss(s, "slow clients", agent)
+
+
+def check_loss(s, what, agent):
+    final = agent.final()
+    s.check(f"{what}: no sample is lost, each is exported as before", final and final["dropped"] == 0 and final["in_flight"] == 0 and
+            final["taken"] == final["exported"], str(final))
 
 
 def several_at_once(s, port):
@@ -205,9 +213,7 @@ def body(s):
     leaving(s, port, pages)
     many_slow_clients(s, collector)
     s.equal("the agent ends", agent.stop(), 0)
-    final = agent.final()
-    s.check("no sample is lost, each is exported as before", final and final["dropped"] == 0 and final["in_flight"] == 0 and
-            final["taken"] == final["exported"], str(final))
+    check_loss(s, "profiles on request", agent)
     token(s, collector)
 
 

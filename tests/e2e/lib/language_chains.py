@@ -331,14 +331,14 @@ class Judge:
             return self.exact_share() >= exact
         return missing <= at_most(1 - exact, judged) and self.wrong() - missing <= (1 - exact) * judged
 
-    def faults(self, least, exact=EXACT, seen=True, between=BETWEEN):
-        """→ what must not be, as text. `least`: so many samples; `seen`: each situation must have some; `between`: the most of those."""
+    def faults(self, least, exact=EXACT, seen=True):
+        """→ what must not be, as text. `least`: so many samples; `seen`: each situation must have some."""
         n = self.total()
         if n < least:
             yield f"{n} samples, wanted {least}"
         if not self.is_exact(exact):
             yield f"{100 * self.exact_share():.3f} % exact, wanted {100 * exact:.1f} %"
-        for what, limit in (("between", between), ("foreign", FOREIGN), ("unnamed", UNNAMED), ("cut", 0.0)):
+        for what, limit in (("between", BETWEEN), ("foreign", FOREIGN), ("unnamed", UNNAMED), ("cut", 0.0)):
             if self.counts[what] > at_most(limit, n):
                 yield f"{what}: {self.counts[what]} of {n}, at most {100 * limit:.0f} % ({at_most(limit, n):.0f})"
         for (situation, number), found in self.named.items():
