@@ -21,6 +21,7 @@
 #include "agent/base/cleanup.h"
 #include "agent/proc/beneath.h"
 #include "agent/proc/entry.h"
+#include "agent/proc/maps.h"
 #include "agent/proc/scan.h"
 
 #ifndef BTRFS_SUPER_MAGIC
@@ -129,20 +130,68 @@ static int file_accept(int *path_fd, const struct proc_open_request *req, enum p
 	return 0;
 }
 
-static int map_files_open(int pid_fd, const struct proc_open_request *req, struct proc_opened *ret)
+static int range_open(int pid_fd, const struct proc_open_request *req, uint64_t start, uint64_t end,
+		      struct proc_opened *ret)
 {
 	_cleanup_close_ int path_fd = -1;
 	char name[64];
 
-	if (req->start >= req->end)
-		return -ENOENT;
-	snprintf(name, sizeof name, "map_files/%llx-%llx", (unsigned long long)req->start,
-		 (unsigned long long)req->end);
+	snprintf(name, sizeof name, "map_files/%llx-%llx", (unsigned long long)start,
+		 (unsigned long long)end);
 	path_fd = openat(pid_fd, name, O_PATH | O_CLOEXEC);
 	/* Newer kernels return ESRCH when the main thread has ended and has no memory. */
 	if (path_fd < 0)
 		return errno == ESRCH ? -ENOENT : -errno;
 	return file_accept(&path_fd, req, PROC_OPEN_MAP_FILES, ret);
+}
+
+struct rest {
+	const struct proc_open_request *req;
+	uint64_t start, end; /* 0, 0: not found */
+	unsigned n_lines;
+};
+
+static int rest_look(const struct proc_maps_line *line, void *data)
+{
+	struct rest *r = data;
+	const struct proc_open_request *req = r->req;
+
+	if (r->n_lines++ == PROC_OPEN_MAX_LINES || line->start >= req->end)
+		return -ECANCELED;
+	if (line->end <= req->start || line->inode != req->inode || line->dev_major != req->dev_major ||
+	    line->dev_minor != req->dev_minor)
+		return 0;
+	r->start = line->start;
+	r->end = line->end;
+	return -ECANCELED;
+}
+
+/*
+ * A part of the mapping that is still there. The arm64 loader maps the whole of a library as code, then other
+ * segments over it, so the mapping that the kernel announces lasts for microseconds.
+ */
+static int rest_open(int proc_fd, int pid_fd, const struct proc_open_request *req, struct proc_opened *ret)
+{
+	struct rest rest = {.req = req};
+	int r;
+
+	if (!req->has_inode)
+		return -ENOENT;
+	r = proc_maps_read_all(proc_fd, req->pid, rest_look, &rest);
+	if (!rest.end)
+		return r < 0 && r != -ECANCELED ? r : -ENOENT;
+	return range_open(pid_fd, req, rest.start, rest.end, ret);
+}
+
+static int map_files_open(int proc_fd, int pid_fd, const struct proc_open_request *req,
+			  struct proc_opened *ret)
+{
+	int r;
+
+	if (req->start >= req->end)
+		return -ENOENT;
+	r = range_open(pid_fd, req, req->start, req->end, ret);
+	return r == -ENOENT ? rest_open(proc_fd, pid_fd, req, ret) : r;
 }
 
 /* True if the path may name an existing file. For anonymous memory, perf writes "//anon". */
@@ -236,7 +285,7 @@ int proc_open_mapping(int proc_fd, const struct proc_open_request *req, struct p
 
 	if (pid_fd < 0)
 		return pid_fd;
-	error = map_files_open(pid_fd, req, ret);
+	error = map_files_open(proc_fd, pid_fd, req, ret);
 	if (error == 0 || error_is_final(error))
 		return error;
 	if (!path_usable(req) || !provable(req))

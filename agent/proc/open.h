@@ -23,8 +23,12 @@
 
 /* The ways in the order in which they are tried. Append-only: counters are indexed by it. */
 enum proc_open_way {
-	PROC_OPEN_MAP_FILES, /* <pid>/map_files/<start>-<end>: finds deleted files and memfd, too */
-	PROC_OPEN_ROOT,	     /* <pid>/root + path */
+	/*
+	 * <pid>/map_files/<start>-<end>: finds deleted files and memfd, too. If other mappings have replaced
+	 * a part of the mapping: any part of it that is left, by the inode.
+	 */
+	PROC_OPEN_MAP_FILES,
+	PROC_OPEN_ROOT, /* <pid>/root + path */
 	/* <pid>/task/<tid>/root + path: the main thread ended, or a thread has another root. */
 	PROC_OPEN_TASK_ROOT,
 	PROC_OPEN_OTHER, /* another process's root + path */
@@ -33,6 +37,8 @@ enum proc_open_way {
 
 /* Maximum number of threads whose root is tried. */
 #define PROC_OPEN_MAX_THREADS 64
+/* Maximum number of lines of maps that are read for what is left of a mapping: about 1 ms. */
+#define PROC_OPEN_MAX_LINES 1024
 
 /*
  * Shared with the thread that waits for a call that may never return: the file system that the call accesses,

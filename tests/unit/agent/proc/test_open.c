@@ -18,7 +18,8 @@ Test(open, by_map_files_then_by_path)
 	need_map_files(proc_fd, &m, &c);
 	fds = open_fds();
 	expect_opened(proc_fd, &m.req, PROC_OPEN_MAP_FILES, OLD);
-	m.req.end += 4096; /* no such mapping */
+	m.req.start += 4096; /* no such mapping */
+	m.req.end += 4096;
 	expect_opened(proc_fd, &m.req, PROC_OPEN_ROOT, OLD);
 	m.req.start = m.req.end = 0;
 	expect_opened(proc_fd, &m.req, PROC_OPEN_ROOT, OLD);
@@ -49,7 +50,7 @@ Test(open, deleted_file_by_map_files_only)
 	expect_opened(proc_fd, &m.req, PROC_OPEN_MAP_FILES, OLD);
 	m.req.path = m.path;
 	m.req.deleted = false;
-	m.req.start = 0;
+	m.req.start = m.req.end = 0;
 	expect_error(proc_fd, &m.req, -ENOENT);
 	cr_expect_eq(open_fds(), fds);
 	child_stop(&c);
@@ -71,7 +72,7 @@ Test(open, memfd_by_map_files_only)
 	m.req.pid = (uint32_t)c.pid;
 	need_map_files(proc_fd, &m, &c);
 	expect_opened(proc_fd, &m.req, PROC_OPEN_MAP_FILES, OLD);
-	m.req.start = 0;
+	m.req.start = m.req.end = 0;
 	expect_error(proc_fd, &m.req, -ENOENT);
 	child_stop(&c);
 	mapped_remove(&m);
@@ -90,10 +91,43 @@ Test(open, replaced_file)
 	tree_text(&m.dir, "new", NEW);
 	cr_assert_eq(renameat(m.dir.fd, "new", m.dir.fd, "lib.so"), 0);
 	expect_opened(proc_fd, &m.req, PROC_OPEN_MAP_FILES, OLD);
-	m.req.start = 0;
+	m.req.start = m.req.end = 0;
 	expect_error(proc_fd, &m.req, -ESTALE);
 	child_stop(&c);
 	mapped_remove(&m);
+}
+
+/* Of a mapping of three pages the middle one is left, as after the loader's other segments; it is deleted, too. */
+Test(open, rest_of_a_mapping)
+{
+	_cleanup_close_ int proc_fd = proc_root(), fd = -1;
+	struct mapped m;
+	struct child c;
+	int fds;
+
+	mapped_make(&m);
+	munmap(m.page, 4096);
+	fd = open(m.path, O_RDONLY | O_CLOEXEC);
+	m.page = mmap(NULL, 3 * 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	cr_assert_neq(m.page, MAP_FAILED);
+	m.req.start = (uint64_t)(uintptr_t)m.page;
+	m.req.end = m.req.start + 3 * 4096;
+	cr_assert_eq(mprotect(m.page, 4096, PROT_NONE), 0);
+	cr_assert_eq(munmap((char *)m.page + 2 * 4096, 4096), 0);
+	c = child_start(NULL, NULL);
+	m.req.pid = (uint32_t)c.pid;
+	cr_assert_eq(unlink(m.path), 0);
+	fds = open_fds();
+	if (geteuid() == 0)
+		expect_opened(proc_fd, &m.req, PROC_OPEN_MAP_FILES, OLD);
+	m.req.inode++; /* of another file */
+	expect_error(proc_fd, &m.req, -ENOENT);
+	m.req.has_inode = false;
+	expect_error(proc_fd, &m.req, -ENOENT);
+	cr_expect_eq(open_fds(), fds);
+	child_stop(&c);
+	munmap(m.page, 2 * 4096);
+	tree_remove(&m.dir);
 }
 
 /* Another file is mapped in the range: map_files gives that one, the path still gives the right one. */

@@ -245,7 +245,7 @@ Test(open_root, through_a_thread_with_its_own_root)
 		cr_skip("chroot of a thread: %s", strerror(-c.ready));
 	}
 	m.req.pid = (uint32_t)c.pid;
-	m.req.start = 0;
+	m.req.start = m.req.end = 0;
 	m.req.path = "/lib.so";
 	expect_opened(proc_fd, &m.req, PROC_OPEN_TASK_ROOT, OLD);
 	child_stop(&c);
@@ -324,7 +324,7 @@ static void overlay_try(bool copy_up)
 	cr_assert(req.has_inode);
 	expect_opened(proc_fd, &req, PROC_OPEN_MAP_FILES, OLD);
 	if (!copy_up) { /* before 6.8 the path of a file that was copied up cannot be proven, see open.h */
-		req.start = 0;
+		req.start = req.end = 0;
 		expect_opened(proc_fd, &req, PROC_OPEN_ROOT, OLD);
 		req.inode++;
 		expect_error(proc_fd, &req, -ESTALE);
