@@ -23,6 +23,10 @@
  *	arch_strip_ip(ip, mask)    without its signature; the mask is unwind_area.ip_signature
  *	arch_ip_signature()        that mask, as this CPU and kernel have it; for the agent alone
  *
+ *	INTERRUPTED_RA             a frame that Go's runtime has interrupted, as if the frame had called it
+ *	                           (UNWIND_RA_EXACT), while its return address was in REGISTER_RA: bytes from
+ *	                           there to the frame's stack pointer; 0: that register is none
+ *
  * Frame records, which code without a row is stepped by: the frame pointer points to the caller's one,
  *
  *	FRAME_RECORD_RA            bytes from there to the return address

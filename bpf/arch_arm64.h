@@ -72,6 +72,8 @@ static inline __u64 arch_ip_signature(void)
 }
 #endif
 
+#define INTERRUPTED_RA 16 /* below its stack pointer */
+
 #define FRAME_RECORD_RA 8
 #define FRAME_RECORD_BYTES 16
 

@@ -35,6 +35,8 @@ static inline __u64 arch_ip_signature(void)
 }
 #endif
 
+#define INTERRUPTED_RA 0 /* all are on the stack */
+
 #define FRAME_RECORD_RA 8
 #define FRAME_RECORD_BYTES 16
 

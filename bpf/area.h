@@ -41,17 +41,18 @@ struct unwind_state {
 	__u32 rules, index, rows; /* byte offsets in the segment */
 	__u32 list;		  /* ref of the process's mapping list */
 	/* the window */
-	__u64 window;	  /* process address of its first byte, 8-byte aligned */
-	__u32 window_len; /* bytes, 0 or at least 8 */
-	__u32 n, limit;	  /* frames in the record; most it may have */
-	__u32 innermost;  /* 1 in the sample's own frame and in one that a signal interrupted: regs apply */
-	__u32 have_regs;  /* regs[] is filled; 0: the sample's own have to be fetched first */
-	__u32 fallback;	  /* ending to report if the last frame-pointer step led nowhere; 0: none */
-	__u32 pending;	  /* TABLE_PENDING or TABLE_REFUSED: of the mapping; 0: neither */
-	__u32 switches;	  /* steps to another stack (FRAME_BYTES_MAX), allowed once */
-	__u32 n_before;	  /* words in the record before the frame that regs belong to; or N_BEFORE_NONE */
-	__u32 ring;	  /* beyond the limit: index of the ring's first word (unwind_beyond_limit); else 0 */
-	__u32 laps;	  /* times that the ring was full */
+	__u64 window;	   /* process address of its first byte, 8-byte aligned */
+	__u32 window_len;  /* bytes, 0 or at least 8 */
+	__u32 n, limit;	   /* frames in the record; most it may have */
+	__u32 innermost;   /* 1 in the sample's own frame and in one that a signal interrupted: regs apply */
+	__u32 interrupted; /* not 0: by what it seems to have called (INTERRUPTED_RA); unless `innermost` */
+	__u32 have_regs;   /* regs[] is filled; 0: the sample's own have to be fetched first */
+	__u32 fallback;	   /* ending to report if the last frame-pointer step led nowhere; 0: none */
+	__u32 pending;	   /* TABLE_PENDING or TABLE_REFUSED: of the mapping; 0: neither */
+	__u32 switches;	   /* steps to another stack (FRAME_BYTES_MAX), allowed once */
+	__u32 n_before;	   /* words in the record before the frame that regs belong to; or N_BEFORE_NONE */
+	__u32 ring; /* beyond the limit: index of the ring's first word (unwind_beyond_limit); else 0 */
+	__u32 laps; /* times that the ring was full */
 	__u32 saved_bytes; /* behind the words: 0, or a struct saved_stack and its stack */
 	/* Of the process's language runtime; here, in lines that each sample touches. */
 	__u32 runtime_at;    /* its walk in the list's segment, bytes; 0: there is none */

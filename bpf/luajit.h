@@ -139,6 +139,7 @@ static __always_inline int luajit_step_trace(void)
 	t->sp += distance;
 	t->ip = a->runtime.walk.loop_start;
 	t->innermost = 0;
+	t->interrupted = 0;
 	t->fallback = 0;
 	return 1;
 }

@@ -169,6 +169,7 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 	t->sp = fp + bytes;
 	t->fp = caller;
 	t->innermost = 0;
+	t->interrupted = 0;
 	t->fallback = reason;
 	return NEXT_FRAMES;
 }
@@ -255,6 +256,7 @@ static __always_inline int step_around_record(struct unwind_area *a)
 	t->ip = arch_strip_ip(ip, a->ip_signature) - 1;
 	t->sp += at + 8;
 	t->innermost = 0;
+	t->interrupted = 0;
 	t->fallback = ENDING_NO_ROW;
 	return NEXT_FRAMES;
 }
@@ -545,6 +547,24 @@ UNWIND_FN int unwind_rare(void)
 	return -1;
 }
 
+/* The return address of a frame that has not saved it. As unwind_rare_registers(). */
+static __always_inline int return_address(struct unwind_area *a, __u64 *ret)
+{
+	struct unwind_state *t = &a->state;
+	__u64 reg = t->rule.reg;
+
+	if (!t->innermost) {
+		if (!INTERRUPTED_RA || !t->interrupted || reg != REGISTER_RA)
+			return ENDING_UNSUPPORTED_RULE;
+		return stack_word(a, t->sp - INTERRUPTED_RA, ret) ? ENDING_READ_FAULT : NEXT_FRAMES;
+	}
+	if (!t->have_regs)
+		return NEXT_REGISTERS;
+	BOUND(reg, REGISTERS - 1);
+	*ret = t->regs[reg];
+	return NEXT_FRAMES;
+}
+
 /*
  * The frame pointer by UNWIND_FP_FP or undefined, and the return address from a register, with any frame
  * pointer: what the hot loop leaves out. Where the return address is in a register, state.cfa is replaced by
@@ -554,18 +574,16 @@ UNWIND_FN int unwind_rare_registers(void)
 {
 	struct unwind_area *a = env_area();
 	struct unwind_state *t;
-	__u64 reg;
+	__u64 ra = 0;
 
 	if (!a)
 		return ENDING_NO_PROCESS;
 	t = &a->state;
-	reg = t->rule.reg;
-	BOUND(reg, REGISTERS - 1);
 	if (t->rule.kind & UNWIND_RA_REG) {
-		if (!t->innermost)
-			return ENDING_UNSUPPORTED_RULE;
-		if (!t->have_regs)
-			return NEXT_REGISTERS;
+		int next = return_address(a, &ra);
+
+		if (next != NEXT_FRAMES)
+			return next;
 	}
 	if ((t->rule.kind & UNWIND_FP_MASK) == UNWIND_FP_FP << UNWIND_FP_SHIFT) {
 		if (stack_word(a, t->fp + (__s64)t->rule.fp * 8, &t->fp))
@@ -577,7 +595,7 @@ UNWIND_FN int unwind_rare_registers(void)
 			return ENDING_READ_FAULT;
 	}
 	if (t->rule.kind & UNWIND_RA_REG)
-		t->cfa = t->regs[reg];
+		t->cfa = ra;
 	return NEXT_FRAMES;
 }
 
@@ -681,6 +699,8 @@ UNWIND_FN int unwind_frames(void)
 		ip = arch_strip_ip(kind & UNWIND_RA_REG ? t->cfa : window_word(a, at), a->ip_signature);
 		t->n++;
 		t->innermost = 0;
+		if (INTERRUPTED_RA)
+			t->interrupted = kind & UNWIND_RA_EXACT;
 		t->fallback = fallback;
 		t->sp = cfa;
 		t->ip = ip - 1 + (kind >> 7);

@@ -87,6 +87,8 @@ Test(arm64, steps)
 
 #define FRAMED 0x3000ull
 #define ROOT 0x4000ull
+#define PREEMPT \
+	0x5000ull /* as Go's asyncPreempt: a frame of 32 bytes, and 16 that were pushed in its caller's name */
 #define JIT 0x900000ull /* anonymous memory, no table */
 
 static const struct machine_row rows[] = {
@@ -96,6 +98,8 @@ static const struct machine_row rows[] = {
 	{FRAMED + 0x100, RULE_NONE},
 	{ROOT, RULE_ROOT},
 	{ROOT + 0x100, RULE_NONE},
+	{PREEMPT, SP_RULE(48, .fp = AT_CFA_MINUS(56), .ra = AT_CFA_MINUS(48), .flags = RULE_INTERRUPTS)},
+	{PREEMPT + 0x100, RULE_NONE},
 };
 
 /* A leaf, two frames with a row, two with a record only, the root: all return addresses signed. */
@@ -151,6 +155,44 @@ Test(arm64, a_leaf_calls_nobody)
 	m->regs[X30] = BIAS + LEAF + 0x10;
 	expect_ending(machine_unwind(m, BIAS + LEAF, SP, 0, 64), ENDING_UNSUPPORTED_RULE);
 	cr_expect_eq(m->area.state.n, 2, "%u frames", m->area.state.n);
+}
+
+/* A leaf that was interrupted by what looks as if the leaf had called it: the leaf's x30 was pushed. */
+Test(arm64, an_interrupted_leaf)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+
+	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+	machine_memory(m, STACK, STACK_BYTES);
+	machine_poke(m, SP, BIAS + LEAF + 0x20);
+	machine_poke(m, SP - 8, SP + 80);
+	machine_poke(m, SP + 32, BIAS + ROOT + 0x10);
+	expect_ending(machine_unwind(m, BIAS + PREEMPT + 0x40, SP, 0, 64), ENDING_ROOT);
+	cr_expect_eq(m->area.state.n, 3, "%u frames", m->area.state.n);
+	expect_frame(m, 1, FILE_INDEX, LEAF + 0x20);
+	expect_frame(m, 2, FILE_INDEX, ROOT + 0x0f);
+	cr_expect_eq(m->area.state.fp, SP + 80);
+}
+
+/* Only that leaf's: its caller was not interrupted. */
+Test(arm64, the_caller_of_an_interrupted_leaf)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+
+	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+	machine_map(m, JIT, JIT + 0x1000, 0, FILE_ANONYMOUS, TABLE_NEVER);
+	machine_memory(m, STACK, STACK_BYTES);
+	machine_poke(m, SP, BIAS + LEAF + 0x20);
+	machine_poke(m, SP + 32, BIAS + LEAF + 0x30);
+	expect_ending(machine_unwind(m, BIAS + PREEMPT + 0x40, SP, 0, 64), ENDING_UNSUPPORTED_RULE);
+	cr_expect_eq(m->area.state.n, 3, "%u frames", m->area.state.n);
+	/* nor is what a frame record leads to */
+	machine_poke(m, SP, JIT + 0x20);
+	machine_poke(m, SP - 8, SP + 80);
+	machine_poke(m, SP + 80, SP + 120);
+	machine_poke(m, SP + 88, BIAS + LEAF + 0x30);
+	expect_ending(machine_unwind(m, BIAS + PREEMPT + 0x40, SP, 0, 64), ENDING_UNSUPPORTED_RULE);
+	cr_expect_eq(m->area.state.n, 3, "%u frames", m->area.state.n);
 }
 
 /* A leaf without a frame may run with the stack pointer at the stack's end: nothing below it is read. */

@@ -23,7 +23,8 @@ from . import profiles
 
 WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "none", "place", "loop")
 EXACT = 0.999  # of those that are exact or wrong
-SHARE_IS_EXACT = 1000  # from so many samples on: of fewer, one that lacks its innermost function is more than 0.1 %
+# From so many samples on. Of fewer, two that were taken at a call, before its function ran, can be more than 0.1 % by chance.
+SHARE_IS_EXACT = 5000
 BETWEEN, FOREIGN, NAMED, UNNAMED = 0.01, 0.02, 0.99, 0.02
 UNKNOWN = "[unknown function]"
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
