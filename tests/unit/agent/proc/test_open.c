@@ -97,7 +97,7 @@ Test(open, replaced_file)
 	mapped_remove(&m);
 }
 
-/* Of a mapping of three pages the middle one is left, as after the loader's other segments; it is deleted, too. */
+/* The middle one of three pages is left, as after the loader's other segments; the file is deleted, too. */
 Test(open, rest_of_a_mapping)
 {
 	_cleanup_close_ int proc_fd = proc_root(), fd = -1;
