@@ -18,8 +18,8 @@
  * Return addresses:
  *
  *	arch_ra_offset(rule)       where a rule (its eight bytes) says that the return address is saved, in
- *	                           bytes from the CFA. With UNWIND_RA_REG: any word that can be read when the
- *	                           frame is sound; the unwinder reads it and ignores the value
+ *	                           bytes from the CFA. With UNWIND_RA_REG: a word near the frame, which fills
+ *	                           the window where it can be read, and whose value is ignored
  *	arch_strip_ip(ip, mask)    without its signature; the mask is unwind_area.ip_signature
  *	arch_ip_signature()        that mask, as this CPU and kernel have it; for the agent alone
  *

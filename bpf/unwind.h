@@ -675,7 +675,8 @@ UNWIND_FN int unwind_frames(void)
 		if (cfa > t->next_marker)
 			cfa = tie_frame(a, ip, t->sp, cfa);
 		ra = cfa + arch_ra_offset(rule);
-		if (ra - t->window + 7 >= t->window_len && window_fill(a, ra)) {
+		/* a frame with its return address in a register may lie on a page that is not there yet */
+		if (ra - t->window + 7 >= t->window_len && window_fill(a, ra) && !(kind & UNWIND_RA_REG)) {
 			t->n++;
 			return ENDING_READ_FAULT;
 		}

@@ -62,6 +62,8 @@ static const struct step_case cases[] = {
 	{"not readable", SP_RULE(64, .fp = AT_CFA_MINUS(64), .ra = AT_CFA_MINUS(56)), .fault = {SP + 8, 8},
 	 .ending = ENDING_READ_FAULT},
 	{"a leaf", SP_RULE(0), .fp = 0x66, .regs = {{X30, RETURN}}, STEPPED(SP, 0x66), .requests = 1},
+	{"a leaf on a page that is not there yet", SP_RULE(16), .fp = 0x66, .regs = {{X30, RETURN}},
+	 .fault = {SP, 24}, STEPPED(SP + 16, 0x66), .requests = 1},
 	{"a leaf with a frame", SP_RULE(48), .fp = 0x66, .regs = {{X30, RETURN}}, STEPPED(SP + 48, 0x66),
 	 .requests = 1},
 	{"a leaf that saved x29", SP_RULE(16, .fp = AT_CFA_MINUS(16)), .regs = {{X30, RETURN}},
