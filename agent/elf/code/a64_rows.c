@@ -27,6 +27,7 @@
 #define TABLE_MIN 512u
 #define NO_STATE 0u
 #define FUNCTION_ALIGN 16u
+#define A64_NOP_WORD 0xd503201fu
 #define FILLED_ALIGN 32u   /* of V8's functions */
 #define LEADS_WITHIN 64u   /* instructions */
 #define FIRST_PRESERVED 19 /* x19 to x28, and x29 and x30 */
@@ -85,7 +86,7 @@ static uint32_t word_at(const struct sweep *s, uint32_t i)
 
 static bool is_padding(uint32_t word)
 {
-	return word == 0 || word == 0xd503201f || word == A64_FILL; /* udf #0, nop */
+	return word == 0 || word == A64_NOP_WORD || word == A64_FILL; /* the first: udf #0 */
 }
 
 /* The number of a state that is equal. */
@@ -720,7 +721,9 @@ int a64_read_piece(struct row_spans *spans, const struct code_piece *piece)
 	begin_called(&s);
 	begin_behind_fill(&s);
 	s.records = s.is_v8 || piece->generated;
-	if (piece->before == 0 && s.n && !s.state[0] && !is_padding(word_at(&s, 0)))
+	/* a section may begin with a nop in the place of a landing pad (.init and .fini of crti.o) */
+	if (piece->before == 0 && s.n && !s.state[0] &&
+	    (!is_padding(word_at(&s, 0)) || (word_at(&s, 0) == A64_NOP_WORD && !piece->generated)))
 		begin(&s, 0, piece->generated);
 	drain(&s);
 	begin_with_record(&s);

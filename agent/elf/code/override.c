@@ -145,25 +145,45 @@ static struct elf_rule lowered(const struct elf_rule *rule, const struct elf_arc
 	return ret;
 }
 
+/* The first of the span's rules that is above its CFA, which there is. */
+static struct elf_rule first_above(const struct row_spans *spans, const struct row_span *span)
+{
+	for (uint32_t i = 0; i < span->n; i++) {
+		const struct elf_rule *rule = &spans->out.rules.rules[spans->out.rows[span->first + i].rule];
+
+		if (is_above(rule))
+			return *rule;
+	}
+	return (struct elf_rule){.cfa_kind = CFA_NONE};
+}
+
+/*
+ * The first instruction does nothing (a landing pad, or a nop in its place), and the FDE speaks of what the
+ * PLT has pushed only behind it.
+ */
 static int lower_rows(struct row_spans *spans, struct row_span *span, const struct elf_arch *arch)
 {
+	const struct elf_rule entry = first_above(spans, span);
 	const size_t first = spans->out.n_rows;
-	uint32_t from = UINT32_MAX;
+	bool above = false;
 	int r = 0;
 
 	for (uint32_t i = 0; i < span->n && r == 0; i++) {
 		const struct cfi_row row = spans->out.rows[span->first + i];
-		const struct elf_rule rule = spans->out.rules.rules[row.rule], new = lowered(&rule, arch);
+		const struct elf_rule own = spans->out.rules.rules[row.rule];
+		const bool is_entry = !above && !is_above(&own) && own.cfa_kind == entry.cfa_kind &&
+				      own.cfa_reg == entry.cfa_reg && own.cfa_off == entry.cfa_off;
+		const struct elf_rule new = lowered(is_entry ? &entry : &own, arch);
 
-		if (is_above(&rule) && row.off < from)
-			from = row.off;
-		r = is_above(&rule) ? cfi_output_add(&spans->out, row.off, &new)
-				    : cfi_output_add_index(&spans->out, row.off, row.rule);
+		above = above || is_above(&own);
+		r = is_entry || is_above(&own) ? cfi_output_add(&spans->out, row.off, &new)
+					       : cfi_output_add_index(&spans->out, row.off, row.rule);
 	}
 	if (r < 0)
 		return r;
 	span->first = (uint32_t)first;
-	return row_spans_note_override(spans, span->start + from, span->end, "_dl_runtime_resolve");
+	span->n = (uint32_t)(spans->out.n_rows - first);
+	return row_spans_note_override(spans, span->start, span->end, "_dl_runtime_resolve");
 }
 
 /* Whether a row of the span has a rule of which this is true. */

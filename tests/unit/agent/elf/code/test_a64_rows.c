@@ -26,6 +26,9 @@ struct a64_case {
 static const struct a64_case cases[] = {
 	/* add w0, w0, #1; ret */
 	{"a leaf", WORDS(0x11000400, 0xd65f03c0), "0 sp+0 x30"},
+	/* nop; stp x29, x30, [sp, #-16]!; mov x29, sp; ldp x29, x30, [sp], #16; ret: crti.o has it */
+	{"a landing pad that is left out", WORDS(0xd503201f, 0xa9bf7bfd, 0x910003fd, 0xa8c17bfd, 0xd65f03c0),
+	 "0 sp+0 x30; 8 sp+16 cfa-16 cfa-8; 10 sp+0 x30"},
 	/* stp x29, x30, [sp, #-32]!; mov x29, sp; bl .+0x1000; ldp x29, x30, [sp], #32; ret */
 	{"a frame record", WORDS(0xa9be7bfd, 0x910003fd, 0x94000400, 0xa8c27bfd, 0xd65f03c0),
 	 "0 sp+0 x30; 4 sp+32 cfa-32 cfa-24; 10 sp+0 x30"},

@@ -66,21 +66,22 @@ static const struct lie_case lies[] = {
 	 "1000 rsp+8 same cfa-8; 1004 rsp+16 same cfa-8; 1005 none"},
 };
 
-static void check_lie(const struct lie_case *c, const struct override *list, size_t n, uint16_t machine,
-		      const char *expected)
+/* `cfi` is the machine of the call-frame information, `machine` that of the file. */
+static void check_lie_of(const struct lie_case *c, const struct override *list, size_t n, uint16_t cfi,
+			 uint16_t machine, const char *expected)
 {
 	char code[0x80] = {0};
 	const struct file_section text = {
 		".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VA, code, sizeof(code), 0, 0};
 	_cleanup_buf_ struct buf eh = {0}, out = {0};
-	size_t cie = put_cie(&eh, EM_X86_64, "", X86_START);
+	size_t cie = put_cie(&eh, cfi, "", cfi == EM_AARCH64 ? ARM64_START : X86_START);
 	struct elf_rows *t = NULL;
 	struct row_spans spans = {0};
 	size_t n_segments;
 
 	memcpy(code, c->code.data, c->code.len);
 	put_fde(&eh, cie, false, TEXT_VA, c->fde_bytes, c->program);
-	const struct cfi_section s = section_of(&eh, EM_X86_64);
+	const struct cfi_section s = section_of(&eh, cfi);
 	struct elf_image *img = file_image(machine, &text, 1, 0);
 	const struct elf_segment *segments = elf_image_segments(img, &n_segments);
 
@@ -89,11 +90,17 @@ static void check_lie(const struct lie_case *c, const struct override *list, siz
 	cr_assert_eq(override_apply(&spans, img, list, n), 0);
 	cr_assert_eq(row_spans_lay_out(&spans, &t), 0);
 	row_spans_fini(&spans);
-	put_table(&out, t, EM_X86_64);
+	put_table(&out, t, cfi);
 	cr_expect_str_eq(buf_str(&out), expected, "%s:\n  found    %s\n  expected %s", c->name, buf_str(&out),
 			 expected);
 	elf_rows_free(t);
 	elf_image_free(img);
+}
+
+static void check_lie(const struct lie_case *c, const struct override *list, size_t n, uint16_t machine,
+		      const char *expected)
+{
+	check_lie_of(c, list, n, EM_X86_64, machine, expected);
 }
 
 static struct override lying_entry(void)
@@ -314,4 +321,22 @@ Test(override, complete_rules)
 	check_complete(&context, 0x1008, 0x1000 + 21, 0x1000 + 16, 0x1000);
 	check_complete(&saved, 0, 0x1018, 0x1000, 0x1002);
 	check_complete(&rsp_16, 0, 0x1010, 0x1080, 0x1001);
+}
+
+/*
+ * glibc's _dl_runtime_resolve: the PLT has pushed two words, above the CFA that the FDE means. Its first
+ * instruction is a landing pad or a nop, and only behind that the FDE says where the return address is.
+ */
+Test(override, the_resolver_of_arm64)
+{
+	/* nop; stp x8, x9, [sp, #-208]!; ldp x8, x9, [sp], #208; ldp x17, x30, [sp], #16; br x16 */
+	const struct lie_case c = {
+		"resolver",
+		BYTES("\x1f\x20\x03\xd5\xe8\x27\xb3\xa9\xe8\x27\xcd\xa8\xf1\x7b\xc1\xa8\x00\x02\x1f\xd6"), 20,
+		/* ra at cfa+8; cfa sp+208; cfa sp+0; cfa sp-16 */
+		BYTES("\x41\x11\x1e\x7f\x41\x0e\xd0\x01\x41\x0e\x00\x41\x13\x02"),
+		"1000 sp+16 same cfa-8; 1008 sp+224 same cfa-8; 100c sp+16 same cfa-8; 1010 sp+0 same x30; "
+		"1014 none | 1000..1014 _dl_runtime_resolve"};
+
+	check_lie_of(&c, NULL, 0, EM_AARCH64, EM_AARCH64, c.expected);
 }
