@@ -24,7 +24,7 @@ from . import profiles
 WRONG = ("missing", "extra", "order", "name", "file", "first line", "line", "none", "place", "loop")
 EXACT = 0.999  # of those that are exact or wrong
 # From so many samples on. Of fewer, two that were taken at a call, before its function ran, can be more than 0.1 % by chance.
-SHARE_IS_EXACT = 5000
+SHARE_IS_EXACT = 2000
 BETWEEN, FOREIGN, NAMED, UNNAMED = 0.01, 0.02, 0.99, 0.02
 UNKNOWN = "[unknown function]"
 BETWEEN_IN_ONE, ENOUGH = 0.2, 100  # of a situation that has so many samples: processes are forked there, too
