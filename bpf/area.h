@@ -45,7 +45,7 @@ struct unwind_state {
 	__u32 window_len;  /* bytes, 0 or at least 8 */
 	__u32 n, limit;	   /* frames in the record; most it may have */
 	__u32 innermost;   /* 1 in the sample's own frame and in one that a signal interrupted: regs apply */
-	__u32 interrupted; /* not 0: by what it seems to have called (INTERRUPTED_RA); unless `innermost` */
+	__u32 interrupted; /* not 0: it did not call what runs, see INTERRUPTED_RA; unless `innermost` */
 	__u32 have_regs;   /* regs[] is filled; 0: the sample's own have to be fetched first */
 	__u32 fallback;	   /* ending to report if the last frame-pointer step led nowhere; 0: none */
 	__u32 pending;	   /* TABLE_PENDING or TABLE_REFUSED: of the mapping; 0: neither */

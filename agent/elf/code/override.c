@@ -145,7 +145,7 @@ static struct elf_rule lowered(const struct elf_rule *rule, const struct elf_arc
 	return ret;
 }
 
-/* The first of the span's rules that is above its CFA, which there is. */
+/* The first rule of the span with the return address above its CFA; the caller knows that there is one. */
 static struct elf_rule first_above(const struct row_spans *spans, const struct row_span *span)
 {
 	for (uint32_t i = 0; i < span->n; i++) {
@@ -158,8 +158,8 @@ static struct elf_rule first_above(const struct row_spans *spans, const struct r
 }
 
 /*
- * The first instruction does nothing (a landing pad, or a nop in its place), and the FDE speaks of what the
- * PLT has pushed only behind it.
+ * The first instruction is a landing pad, or a nop in its place. The PLT has pushed its words before it, but
+ * the FDE has them only from the next instruction on: so the first one gets that one's rule.
  */
 static int lower_rows(struct row_spans *spans, struct row_span *span, const struct elf_arch *arch)
 {
