@@ -63,10 +63,11 @@ def body(s):
     running, server = start_liars(s, made, LIARS_AND_PLACES)
     innocent |= honest(s, made, "then")
     trial.endure()
-    compute(s, running, CPU)
     for which, (process, begin) in innocent.items():
         wait_for(lambda p=process, b=begin: machine.cpu_seconds(p.pid) > b + HONEST_CPU, 600, f"{which} computes")
-    for p in (*running.values(), *(p for p, _ in innocent.values())):
+        process.kill()
+    compute(s, running, CPU)
+    for p in running.values():
         p.kill()
     samples = trial.judge(stop_within=5)
     if server:
