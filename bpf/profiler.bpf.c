@@ -311,7 +311,7 @@ UNWIND_FN int runtime_walk_all(void)
 /* Whether the agent has more to do with the area's record than to count it, and is not about to look. */
 static __always_inline int record_is_urgent(const struct unwind_area *a)
 {
-	return wake_early && (a->state.saved_bytes || a->state.runtime_words);
+	return (a->state.saved_bytes || a->state.runtime_words) && wake_early;
 }
 
 /* Sends the area's record. Wakes the agent when much waits, or this is urgent: else it drains by timer. */
