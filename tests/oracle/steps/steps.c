@@ -402,11 +402,12 @@ static void report(const char *program)
 	       counts[RIGHT], counts[WRONG], counts[UNCOVERED], counts[UNKNOWN]);
 }
 
+/* Until so many steps were judged. */
 static void run(uint64_t steps)
 {
 	int status, signal = 0;
 
-	for (uint64_t i = 0; i < steps; i++) {
+	for (uint64_t i = 0; i < steps;) {
 		const struct registers before = regs;
 		const uint32_t word = word_at(regs.pc);
 
@@ -421,6 +422,7 @@ static void run(uint64_t steps)
 		}
 		follow(&before, word);
 		count(judge());
+		i++;
 	}
 }
 
