@@ -2,7 +2,8 @@
 /*
  * A walk with an outdated mapping list is right up to the first frame that lies where a mapping has changed.
  * If the sample brought its registers and stack from its start, it is walked again with the mappings of its
- * time. If not, it is cut at that frame, and says so.
+ * time. If not, it is cut at that frame, and says so; but while the file of the new mapping there is being
+ * opened it may turn out to be the same file, and the sample waits.
  *
  * When the room for waiting samples is full, the tenant (control group) that has the most of it gives way:
  * its oldest samples are sent as they are. So one that maps new code all the time leaves room for the others.
@@ -177,14 +178,22 @@ static void take_as_is(const struct sample_view *v, struct sample_view *ret)
 	ret->stack = NULL;
 }
 
+static bool is_opening(const struct proc_maps *maps, uint64_t address)
+{
+	const struct proc_mapping *m = maps && address ? proc_maps_find(maps, address) : NULL;
+
+	return m && (m->file & (PROC_FILE_OPENING | PROC_FILE_STUCK)) == PROC_FILE_OPENING;
+}
+
 /*
  * Cuts a stack after its last valid frame. False: all of its frames are valid, or all before the one that the
- * saved stack is of: a valid step has led to it, so the walk goes on from there.
+ * saved stack is of: a valid step has led to it, so the walk goes on from there. *ret_opening: where the
+ * stack is cut lies in a file that is being opened, and it may be valid after all; 0: not so.
  */
 static bool cut(struct completion *c, const struct sample_view *v, const struct proc_maps *used,
-		const struct proc_maps *right, struct sample_view *ret)
+		const struct proc_maps *right, struct sample_view *ret, uint64_t *ret_opening)
 {
-	uint64_t next = 0;
+	struct outdated_frame next = {0};
 	int n = 0;
 
 	if (used && right)
@@ -192,8 +201,9 @@ static bool cut(struct completion *c, const struct sample_view *v, const struct 
 					&next);
 	if (n == v->n_user || (used && right && v->saved && n >= finisher_kept(v)))
 		return false;
-	finisher_cut(c->finisher, v, n < 0 ? 0 : (uint16_t)n, next, ret);
-	c->stats.cut++;
+	finisher_cut(c->finisher, v, n < 0 ? 0 : (uint16_t)n, next.frame, ret);
+	*ret_opening = is_opening(right, next.address) ? next.address : 0;
+	c->stats.cut += !*ret_opening;
 	return true;
 }
 
@@ -284,11 +294,16 @@ static bool complete(struct completion *c, struct process *p, const struct sampl
 {
 	const struct proc_maps *right = proc_history_at(p, v->time_ns), *used = NULL;
 	bool outdated = is_outdated(p, v, &used), final;
+	uint64_t opening = 0;
 
 	take_as_is(v, ret);
 	if (outdated && !(right && v->saved && v->from_start)) {
-		if (cut(c, v, used, right, ret) || !v->saved)
-			return true;
+		const bool is_cut = cut(c, v, used, right, ret, &opening);
+
+		if (opening)
+			note_missing(c, right, opening, ENDING_NO_MAPPING, missing);
+		if (is_cut || !v->saved)
+			return !opening;
 		ret->n_user = finisher_kept(v); /* the frame to go on from is that of the outdated list */
 	}
 	if (!right || !v->saved) /* the mappings of that time are forgotten */

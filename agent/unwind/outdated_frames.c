@@ -44,7 +44,8 @@ static bool same_place(const struct mapping_entry *a, const struct mapping_entry
 }
 
 int unwind_frames_valid(const struct unwind_tables *tables, const struct proc_maps *used,
-			const struct proc_maps *right, const uint64_t *frames, uint16_t n, uint64_t *ret_next)
+			const struct proc_maps *right, const uint64_t *frames, uint16_t n,
+			struct outdated_frame *ret)
 {
 	_cleanup_(list_entries_fini) struct list_entries was = {0}, is = {0};
 	struct stack_frames walk = {frames, 0, 0, n};
@@ -55,7 +56,7 @@ int unwind_frames_valid(const struct unwind_tables *tables, const struct proc_ma
 		r = list_entries_make(&is, right, tables);
 	if (r < 0)
 		return r;
-	*ret_next = 0;
+	*ret = (struct outdated_frame){0};
 	while (stack_frames_next(&walk, &f)) {
 		uint64_t address;
 		const struct mapping_entry *e, *now;
@@ -70,8 +71,9 @@ int unwind_frames_valid(const struct unwind_tables *tables, const struct proc_ma
 		now = entry_at(&is, address);
 		if (now && same_place(e, now))
 			continue;
+		ret->address = address;
 		if (now)
-			*ret_next = frame_native(now->file, address - now->bias);
+			ret->frame = frame_native(now->file, address - now->bias);
 		return (int)f.index;
 	}
 	return n;

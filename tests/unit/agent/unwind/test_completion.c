@@ -911,3 +911,75 @@ Test(completion, mappings_that_are_forgotten_end_the_wait)
 	cr_assert_eq(s.n, 1, "what was mapped then is not known any more");
 	cr_expect_eq(s.outcomes[0].ending, ENDING_NO_PROCESS);
 }
+
+/* --- outdated, as the file of a mapping is opened once more */
+
+#define TICKET (PROC_FILE_OPENING | 7)
+
+/* A frame in the C library; then its mapping was read again. Returns the library's index. */
+static uint32_t take_opened_again(struct scene *s)
+{
+	const uint32_t libc = world_add_libc(&s->w, "libc", 0);
+	struct proc_maps *right;
+	struct record r;
+
+	map(s, BASE, BASE + (8u << 20), 0, libc);
+	cr_assert_eq(proc_history_add(s->process, now_ns, 5), 0);
+	cr_assert_eq(proc_maps_new(&right, NULL), 0);
+	insert(right, BASE, BASE + (8u << 20), 0, TICKET);
+	proc_maps_unref(s->process->maps);
+	s->process->maps = right;
+	now_ns += NS_PER_SEC;
+	record_of(s, &r, BASE, ENDING_ROOT);
+	r.head.generation = 5;
+	r.head.flags = 0; /* no stack came along */
+	r.head.n_user = 1;
+	r.frames[0] = frame_native(libc, libc_offset(&s->w, libc, "getpid"));
+	take_record(s, &r);
+	cr_assert_eq(s->n, 0, "it may be the same file");
+	cr_assert_eq(stats(s).waiting, 1);
+	return libc;
+}
+
+static void opened(struct scene *s, uint32_t file)
+{
+	cr_assert(proc_maps_opened(s->process->maps, TICKET, file));
+	s->epoch++;
+	retry(s);
+	cr_assert_eq(s->n, 1);
+}
+
+Test(completion, a_frame_whose_file_is_opened_again_is_waited_for)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	opened(&s, take_opened_again(&s));
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT, "%s", unwind_ending_text(s.outcomes[0].ending));
+	cr_expect_eq(s.outcomes[0].n_user, 1);
+	cr_expect_eq(stats(&s).cut, 0);
+}
+
+Test(completion, a_frame_is_cut_when_another_file_was_opened)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	(void)take_opened_again(&s);
+	opened(&s, s.program);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(stats(&s).cut, 1);
+}
+
+Test(completion, a_frame_is_cut_when_no_file_was_opened_in_time)
+{
+	_cleanup_scene_ struct scene s;
+
+	scene_init(&s, 1u << 20);
+	(void)take_opened_again(&s);
+	now_ns += COMPLETION_PENDING_NS;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(stats(&s).late, 1);
+}

@@ -27,11 +27,12 @@ Test(outdated_frames, up_to_the_first_change)
 					 after[] = {{0x1000, 0x2000, 0, 0}};
 	_cleanup_(proc_maps_unref_p) struct proc_maps *used = maps_of(before, 2), *right = maps_of(after, 1);
 	const uint64_t frames[] = {FRAME(0x1100), FRAME(0x1200), FRAME(0x5100), FRAME(0x1300)};
-	uint64_t next = 1;
+	struct outdated_frame next = {1, 1};
 
 	cr_expect_eq(unwind_frames_valid(NULL, used, right, frames, 2, &next), 2);
 	cr_expect_eq(unwind_frames_valid(NULL, used, right, frames, 4, &next), 2);
-	cr_expect_eq(next, 0u, "nothing is there any more");
+	cr_expect_eq(next.frame, 0u, "nothing is there any more");
+	cr_expect_eq(next.address, 0x5100u);
 	cr_expect_eq(unwind_frames_valid(NULL, used, used, frames, 4, &next), 4);
 	cr_expect_eq(unwind_frames_valid(NULL, right, used, frames, 4, &next), 2,
 		     "where the frame comes from is not known");
@@ -43,8 +44,8 @@ Test(outdated_frames, up_to_omitted_ones)
 	static const struct proc_mapping mapping = {0x1000, 0x2000, 0, 0};
 	_cleanup_(proc_maps_unref_p) struct proc_maps *maps = maps_of(&mapping, 1);
 	const uint64_t frames[] = {FRAME(0x1100), frame_omitted(9), FRAME(0x1300)};
-	uint64_t next = 1;
+	struct outdated_frame next = {1, 1};
 
 	cr_expect_eq(unwind_frames_valid(NULL, maps, maps, frames, 3, &next), 1);
-	cr_expect_eq(next, 0u);
+	cr_expect_eq(next.frame | next.address, 0u);
 }
