@@ -21,8 +21,8 @@ struct outdated_frame {
  * `frames` are `n` user frames, leaf first, unwound with the mappings `used`; at the time of the sample the
  * process had the mappings `right`. Returns how many frames from the leaf on lie in a mapping that is the
  * same in both; the step from the first that does not was made with the wrong table, so the frames after it
- * mean nothing. *ret is that first one; zeroed when all are valid. Of omitted frames it is not known where they
- * were: they count as the first that is not valid. -ENOMEM.
+ * mean nothing. *ret is that first one; zeroed when all are valid. Of omitted frames it is not known where
+ * they were: they count as the first that is not valid. -ENOMEM.
  */
 int unwind_frames_valid(const struct unwind_tables *tables, const struct proc_maps *used,
 			const struct proc_maps *right, const uint64_t *frames, uint16_t n,
