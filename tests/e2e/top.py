@@ -52,9 +52,9 @@ def check_views(s, t, pid, history):
 
 
 def check_keys(s, t):
-    t.send("\x1b[")  # a sequence that is cut in two
+    t.send("\x1b[")  # a sequence that is cut in two; where other programs have the CPU, it is one that never comes
     time.sleep(0.05)
-    t.send("Z\x1b[Zs")
+    t.send("Z\x1b[Z1s")
     lines = t.wait(lambda lines: ">TOTAL%" in lines[3], "sorted by total")
     rows = [[float(x) for x in line[1:].split()[:2]] for line in lines[ROWS:-1] if line]
     totals = [total for _, total in rows]
