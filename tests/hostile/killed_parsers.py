@@ -18,7 +18,7 @@ from lib.assertions import loss_identity
 from trial import Trial
 from victims import Account, chain, is_right
 
-KILLS = 100 if attack.QUICK else 1000
+KILLS = 60 if attack.QUICK else 1000
 NURSERY_EVERY = 50  # kills
 PROGRAMS, AFTER_CPU = 12, 0.5 if attack.QUICK else 1  # s
 DESCRIPTORS_MORE = 8  # a spool, a connection and files that are just being read
