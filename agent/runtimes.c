@@ -402,8 +402,6 @@ static const char *why_no_functions(const struct runtime_facts *f, const struct 
 	if (!runtime_facts_known(f))
 		return f->kind == RUNTIME_FILE_BEAM ? "this release is not known, only OTP 25 to 29"
 						    : "this version is not known, only .NET 8, 9 and 10";
-	if (code->vm_refused == -EPROTONOSUPPORT)
-		return "its functions make frame records (+JPperf true), which are followed up to OTP 27";
 	if (code->vm_refused)
 		return "the virtual machine's own tables are not as expected, or cannot be read";
 	return code->vm_known ? NULL : "no sample has hit its code yet";

@@ -132,10 +132,12 @@ enum unwind_cfa {
 	UNWIND_CFA_INTERPRETED,
 	/*
 	 * BEAM: *(p + BEAM_PROCESS_STOP) + high16(cfa), on any stack, p being the address of an Erlang
-	 * process's structure: a register in the innermost frame, else what was saved at sp + low16(cfa). If
-	 * that is 0, it is searched for, and the return address must follow a call of this function; else, of
-	 * any. With high16(cfa) of 0 no process runs: sp + low16(cfa), of a stack that was aligned, and so
-	 * much more that the return address follows a call.
+	 * process's structure: a register in the innermost frame, else what was saved at sp + low16(cfa), and
+	 * the return address must follow a call. If that is 0, it is searched for. Then the frame record must
+	 * be where the frame pointer is saved, or, without one (UNWIND_FP_SAME), the return address follow a
+	 * call of what begins `fp` bytes before this instruction; 0: that is not known. With high16(cfa) of 0
+	 * no process runs: sp + low16(cfa), of a stack that was aligned, and so much more that the return
+	 * address follows a call.
 	 */
 	UNWIND_CFA_KEPT,
 };
@@ -145,9 +147,14 @@ enum unwind_cfa {
 #define BEAM_PROCESS_STOP 88	  /* its stack pointer */
 #define BEAM_PID_MASK 15u	  /* of the structure's first word, its number as a term */
 #define BEAM_PID_TAG 3u
-#define BEAM_SEARCH_WORDS 48u	   /* of the stack of C code */
-#define BEAM_ALIGNED 4		   /* CFAs that the alignment to 64 bytes may lead to */
-#define BEAM_FUNCTION_BYTES 65536u /* a call is not so far behind the function's beginning */
+#define BEAM_SEARCH_WORDS 48u /* of the stack of C code */
+#define BEAM_ALIGNED 4	      /* CFAs that the alignment to 64 bytes may lead to */
+/*
+ * From a function's beginning, `fp` is counted from the first place to call it at; the last one is so far
+ * behind it, and a return address so far behind the beginning of its call.
+ */
+#define BEAM_ENTRY_BYTES 8u
+#define BEAM_CALL_BYTES 16u
 
 /* Where HotSpot's interpreter keeps what belongs to a frame, from the frame record; JDK 8 and later. */
 #define JVM_FRAME_SENDER_SP (-8) /* the caller's stack pointer */

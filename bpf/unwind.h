@@ -382,31 +382,41 @@ static __always_inline int beam_stack_kept(struct unwind_area *a, __s64 saved, _
 	return beam_stack(process, ret);
 }
 
+/* Whether a call of `target` enters what the frame is in. */
+static __always_inline int beam_is_entry(const struct unwind_state *t, __u64 target)
+{
+	return t->ip - target - (__u64)(__s64)t->rule.fp + BEAM_ENTRY_BYTES <
+	       BEAM_ENTRY_BYTES + BEAM_CALL_BYTES;
+}
+
 /*
- * Whether the return address follows a call of what the frame is in, as far as that can be said without
- * names.
+ * Whether a frame that was searched for is that of the function: its record is where the frame pointer is,
+ * or its return address follows a call of it.
  */
-static __always_inline int beam_calls_here(struct unwind_area *a)
+static __always_inline int beam_is_frame(struct unwind_area *a)
 {
 	struct unwind_state *t = &a->state;
 	__u64 ra, code, target;
 
-	if (stack_word(a, t->cfa - 8, &ra) || env_read_user(&code, sizeof code, ra - sizeof code))
+	if ((t->rule.kind & UNWIND_FP_MASK) == UNWIND_FP_CFA << UNWIND_FP_SHIFT)
+		return t->fp == t->cfa + (__u64)((__s64)t->rule.fp * 8);
+	if (!t->rule.fp || stack_word(a, t->cfa - 8, &ra) ||
+	    env_read_user(&code, sizeof code, ra - sizeof code))
 		return 0;
 	if ((code >> 24 & 255) != 0xe8)
 		return 0;
 	target = ra + (__u64)(__s64)(__s32)(code >> 32);
-	if (t->ip - target < BEAM_FUNCTION_BYTES)
+	if (beam_is_entry(t, target))
 		return 1;
 	if (env_read_user(&code, sizeof code, target) || (code & 0xffff) != 0xe940)
 		return 0; /* not by way of a jump that is nearer */
 	target += 6 + (__u64)(__s64)(__s32)(code >> 16);
-	return t->ip - target < BEAM_FUNCTION_BYTES;
+	return beam_is_entry(t, target);
 }
 
 /*
  * The same, if the callee does not save it, or is not known: what it calls may have saved it, or a copy, in
- * word `i` below the stack pointer. Only that process is taken whose stack has a call of this function on
+ * word `i` below the stack pointer. Only that process is taken whose stack has a frame of this function on
  * top. 1: it is not there; 0: nor is it further below; -1: state.cfa is set.
  */
 UNWIND_FN int unwind_beam_word(__u32 i)
@@ -428,7 +438,7 @@ UNWIND_FN int unwind_beam_word(__u32 i)
 	if (beam_stack(process, &sp))
 		return 1;
 	t->cfa = sp + (t->rule.cfa >> 16);
-	return beam_calls_here(a) ? -1 : 1;
+	return beam_is_frame(a) ? -1 : 1;
 }
 
 static __always_inline int step_kept_somewhere(void)

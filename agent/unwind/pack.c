@@ -63,7 +63,9 @@ static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, stru
 		return true;
 	case CFA_KEPT:
 		ret->kind = UNWIND_CFA_KEPT;
-		return r->cfa_reg == BEAM_PROCESS_REGISTER && pack_pair(r->cfa_off, r->cfa_add, &ret->cfa);
+		ret->fp = r->fp.kind == REG_SAME ? (int16_t)r->fp.off : 0;
+		return r->cfa_reg == BEAM_PROCESS_REGISTER && fits_s16(r->fp.off) &&
+		       pack_pair(r->cfa_off, r->cfa_add, &ret->cfa);
 	case CFA_ALIGNED:
 		ret->kind = UNWIND_CFA_KEPT;
 		return r->cfa_reg == arch->sp && pack_pair(r->cfa_off, 0, &ret->cfa);
@@ -179,6 +181,8 @@ struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machin
 	if (ok && ret.kind <= UNWIND_CFA_DEREF_INDEX && ret.kind != UNWIND_CFA_SIGNAL &&
 	    ret.kind != UNWIND_CFA_ROOT && ret.kind != UNWIND_CFA_NONE)
 		ok = pack_fp(rule, arch, &ret) && pack_ra(rule, arch, &ret);
+	if (ok && rule->cfa_kind == CFA_KEPT)
+		ok = pack_fp(rule, arch, &ret);
 	if (ok && rule->flags & RULE_INTERRUPTS)
 		ret.kind |= UNWIND_RA_EXACT;
 	if (ok && rule->flags & RULE_CHECKED)

@@ -37,8 +37,7 @@ static int run_dotnet(struct vm_process *p, struct parser_session *session, cons
 /* An error after which a virtual machine is not looked at again. */
 static bool is_refusal(int r)
 {
-	return r == -ENOTSUP || r == -EPROTONOSUPPORT || r == -EBADMSG || r == -ENOTRECOVERABLE ||
-	       r == -ETIMEDOUT || r == -ETIME;
+	return r == -ENOTSUP || r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
 }
 
 int vm_process_run(struct vm_process *p, struct parser_session *session, const struct vm_target *target,

@@ -18,6 +18,8 @@
 #define LEAF (BIAS + 0x1400)	/* CFA sp + 8 */
 #define ROOT (BIAS + 0x1500)
 #define STUB (BIAS + 0x1600)
+#define RECORD (BIAS + 0x1700)	/* as SEARCH, with a frame record 16 bytes below the CFA */
+#define UNKNOWN (BIAS + 0x1780) /* as SEARCH, of which it is not known where it begins */
 #define PID 0x3c3ull
 #define DEPTH 24
 #define INTO_C (SP + 64) /* the stack pointer at a call of C code */
@@ -29,7 +31,7 @@ struct beam_case {
 	struct {
 		uint64_t address, value;
 	} words[8];
-	uint64_t r13;
+	uint64_t r13, fp;
 	int ending;
 	unsigned n;
 };
@@ -46,11 +48,16 @@ static uint64_t call_of(uint64_t from, uint64_t to)
 	return CALL << 24 | (uint64_t)(uint32_t)(to - from) << 32;
 }
 
-/* Return addresses behind a call of SEARCH, of a jump to it, of something else; and behind no call. */
+/*
+ * Return addresses behind a call of SEARCH, of a jump to it, of something else; behind no call; behind a call
+ * of what begins little before it, and of UNKNOWN.
+ */
 #define HERE (ROOT + 0x20)
 #define BY_STUB (ROOT + 0x40)
 #define ELSE (ROOT + 0x60)
 #define NO_CALL (ROOT + 0x80)
+#define NEAR (ROOT + 0xa0)
+#define OF_UNKNOWN (ROOT + 0xc0)
 
 static const struct beam_case cases[] = {
 	{"the innermost frame: the register", .ip = KEPT, .r13 = PROCESS, .words = {RUNS(PROCESS, TOP, ELSE)},
@@ -87,6 +94,18 @@ static const struct beam_case cases[] = {
 	{"only another process is found", .ip = C_CODE, .r13 = 1,
 	 .words = {RUNS(SECOND, OTHER, ELSE), {INTO_C - 8, SEARCH + 1}, {INTO_C - 24, SECOND}},
 	 .ending = ENDING_NO_ROW, .n = 2},
+	{"another process has called a function beside it", .ip = C_CODE, .r13 = 1,
+	 .words = {RUNS(SECOND, OTHER, NEAR), {INTO_C - 8, SEARCH + 1}, {INTO_C - 24, SECOND}},
+	 .ending = ENDING_NO_ROW, .n = 2},
+	{"where it begins is not known", .ip = C_CODE, .r13 = 1,
+	 .words = {RUNS(PROCESS, TOP, OF_UNKNOWN), {INTO_C - 8, UNKNOWN + 1}, {INTO_C - 24, PROCESS}},
+	 .ending = ENDING_NO_ROW, .n = 2},
+	{"a record is where the frame pointer is", .ip = C_CODE, .r13 = 1, .fp = TOP + DEPTH - 16,
+	 .words = {RUNS(PROCESS, TOP, ELSE), {INTO_C - 8, RECORD + 1}, {INTO_C - 24, PROCESS}},
+	 .ending = ENDING_ROOT, .n = 3},
+	{"the record is another process's", .ip = C_CODE, .r13 = 1, .fp = TOP + DEPTH - 16,
+	 .words = {RUNS(SECOND, OTHER, HERE), {INTO_C - 8, RECORD + 1}, {INTO_C - 24, SECOND}},
+	 .ending = ENDING_NO_ROW, .n = 2},
 	{"a leaf of C code has it in the register", .ip = LEAF, .r13 = PROCESS,
 	 .words = {RUNS(PROCESS, TOP, HERE), {SP, SEARCH + 1}}, .ending = ENDING_ROOT, .n = 3},
 
@@ -101,12 +120,19 @@ static struct machine *machine_of(const struct beam_case *c)
 {
 	const struct machine_row rows[] = {
 		{KEPT - BIAS, {.cfa_kind = CFA_KEPT, .cfa_reg = 13, .cfa_off = -16, .cfa_add = DEPTH}},
-		{SEARCH - BIAS, {.cfa_kind = CFA_KEPT, .cfa_reg = 13, .cfa_add = DEPTH}},
+		{SEARCH - BIAS, {.cfa_kind = CFA_KEPT, .cfa_reg = 13, .cfa_add = DEPTH, .fp = {.off = 4}}},
 		{ALIGNED - BIAS, {.cfa_kind = CFA_ALIGNED, .cfa_reg = DWARF_SP, .cfa_off = 128}},
 		{C_CODE - BIAS, RULE_SP(64)},
 		{LEAF - BIAS, RULE_SP(8)},
 		{ROOT - BIAS, RULE_ROOT},
 		{ROOT + 0x100 - BIAS, RULE_NONE},
+		{RECORD - BIAS,
+		 {.cfa_kind = CFA_KEPT,
+		  .cfa_reg = 13,
+		  .cfa_add = DEPTH,
+		  .fp = {.kind = REG_CFA_OFF, .off = -16}}},
+		{UNKNOWN - BIAS, {.cfa_kind = CFA_KEPT, .cfa_reg = 13, .cfa_add = DEPTH}},
+		{UNKNOWN + 0x40 - BIAS, RULE_NONE},
 	};
 	struct machine *m = machine_new();
 
@@ -118,6 +144,8 @@ static struct machine *machine_of(const struct beam_case *c)
 	machine_poke(m, HERE - 8, call_of(HERE, SEARCH));
 	machine_poke(m, BY_STUB - 8, call_of(BY_STUB, STUB));
 	machine_poke(m, ELSE - 8, call_of(ELSE, ROOT));
+	machine_poke(m, NEAR - 8, call_of(NEAR, SEARCH - 0x40));
+	machine_poke(m, OF_UNKNOWN - 8, call_of(OF_UNKNOWN, UNKNOWN));
 	machine_poke(m, STUB, 0xe940 | (uint64_t)(uint32_t)(SEARCH - STUB - 6) << 16);
 	for (size_t k = 0; k < ARRAY_SIZE(c->words) && c->words[k].address; k++)
 		machine_poke(m, c->words[k].address, c->words[k].value);
@@ -131,7 +159,7 @@ static void check(const struct beam_case *c)
 	int ending;
 
 	m->regs[BEAM_PROCESS_REGISTER] = c->r13;
-	ending = machine_unwind(m, c->ip, SP, 0, 64);
+	ending = machine_unwind(m, c->ip, SP, c->fp, 64);
 	cr_expect_eq(ending, c->ending, "%s: ended \"%s\", not \"%s\"", c->name, ending_text(ending),
 		     ending_text(c->ending));
 	cr_expect_eq(m->area.state.n, c->n, "%s: %u frames", c->name, m->area.state.n);

@@ -14,7 +14,8 @@
 #include "agent/base/cleanup.h"
 #include "agent/elf/code/x86.h"
 
-#define PROCESS_REGISTER 13 /* r13: the address of the Erlang process's structure */
+#define PROCESS_REGISTER 13  /* r13: the address of the Erlang process's structure */
+#define RECORD_IN_PROCESS 96 /* where that has rbp; rsp is in front of it */
 
 #define DWARF_FP 6
 #define DWARF_SP 7
@@ -34,9 +35,10 @@ enum place {
 };
 
 struct state {
-	int32_t depth;	/* bytes from the pointer to the CFA; 0: not known */
-	int32_t kept;	/* the same from rbp; 0: rbp has something else */
-	int32_t stored; /* the same from what the process's structure has; 0: that is older */
+	int32_t depth;	     /* bytes from the pointer to the CFA; 0: not known */
+	int32_t kept;	     /* the same from rbp; 0: rbp has something else */
+	int32_t stored;	     /* the same from what the process's structure has; 0: that is older */
+	int32_t stored_kept; /* the same from what it has of rbp; 0: that is older */
 	enum place place;
 };
 
@@ -52,12 +54,15 @@ struct follower {
 	enum beam_code kind;
 	uint32_t before; /* bytes of shared code */
 	struct state now;
-	bool found; /* a target that was not known before, in this round */
+	bool found;	/* a target that was not known before, in this round */
+	uint32_t piece; /* where the last piece of shared code has begun */
+	/* Of labels in the function that schedules processes, if no other piece has begun since. */
+	struct state scheduler;
 	size_t n_targets;
 	struct target targets[TARGETS_MAX];
 };
 
-static const struct state entry = {.depth = 8};
+static const struct state entry = {.depth = 8}, entry_with_record = {.depth = 16, .kept = 16};
 
 /* Where the C function that is called keeps the process's address while it runs: beam_callees. */
 static int32_t saved_by_callee(const struct follower *f, const struct x86_insn *insn, uint32_t off)
@@ -71,13 +76,28 @@ static int32_t saved_by_callee(const struct follower *f, const struct x86_insn *
 	return 0;
 }
 
+/* Bytes from where what is called as a function begins; 0: that is not known, or too many. */
+static int32_t behind_beginning(const struct follower *f, uint32_t off)
+{
+	const uint32_t n = off - (f->kind == BEAM_SHARED ? f->piece : f->before);
+
+	return f->piece <= off && n <= INT16_MAX ? (int32_t)n : 0;
+}
+
 static struct elf_rule rule_in_process(const struct follower *f, const struct x86_insn *insn, uint32_t off)
 {
-	return (struct elf_rule){.cfa_kind = CFA_KEPT,
-				 .cfa_reg = PROCESS_REGISTER,
-				 .cfa_off = f->rows && f->callees ? saved_by_callee(f, insn, off) : 0,
-				 .cfa_add = f->now.stored,
-				 .ra = {.kind = REG_CFA_OFF, .off = -8}};
+	const bool is_call = insn->op == X86_CALL || insn->op == X86_CALL_FAR_AWAY;
+	struct elf_rule rule = {.cfa_kind = CFA_KEPT,
+				.cfa_reg = PROCESS_REGISTER,
+				.cfa_off = f->rows && f->callees ? saved_by_callee(f, insn, off) : 0,
+				.cfa_add = f->now.stored,
+				.ra = {.kind = REG_CFA_OFF, .off = -8}};
+
+	if (!rule.cfa_off && f->now.kept >= 16)
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -f->now.kept};
+	else if (!rule.cfa_off && is_call)
+		rule.fp.off = behind_beginning(f, off);
+	return rule;
 }
 
 static struct elf_rule rule_of(const struct follower *f, const struct x86_insn *insn, uint32_t at)
@@ -122,10 +142,8 @@ static struct target *target_at(struct follower *f, uint32_t off)
 	return NULL;
 }
 
-static void note_target(struct follower *f, int64_t off)
+static void note_target(struct follower *f, int64_t off, const struct state *s)
 {
-	const struct state *s = &f->now;
-
 	if (off < 0 || off >= f->code->n || (!s->depth && s->place == IN_RSP) ||
 	    target_at(f, (uint32_t)off) || f->n_targets == TARGETS_MAX)
 		return;
@@ -152,7 +170,11 @@ static void begin_at(struct follower *f, uint32_t off)
 	const bool begins = f->kind == BEAM_SHARED &&
 			    ((f->code->va + off) % SHARED_ALIGN == 0 || schedules(f->code, off));
 
-	f->now = t ? t->state : begins ? entry : (struct state){0};
+	if (begins) {
+		f->piece = off;
+		f->scheduler = (struct state){0};
+	}
+	f->now = t ? t->state : begins ? entry : f->scheduler;
 }
 
 /* --- instructions */
@@ -202,7 +224,10 @@ static void set_fp(struct follower *f, const struct x86_insn *insn)
 {
 	struct state *s = &f->now;
 
-	s->kept = insn->op == X86_MOVE && insn->base == X86_SP && s->place == IN_RSP ? s->depth : 0;
+	if (insn->op == X86_LOAD && insn->base == PROCESS_REGISTER && insn->disp == RECORD_IN_PROCESS)
+		s->kept = s->place == IN_RSP ? s->stored_kept : 0; /* back again */
+	else
+		s->kept = insn->op == X86_MOVE && insn->base == X86_SP && s->place == IN_RSP ? s->depth : 0;
 	if (s->place == IN_RBP && !s->kept)
 		s->place = ELSEWHERE;
 }
@@ -213,39 +238,51 @@ static void set_fp(struct follower *f, const struct x86_insn *insn)
  */
 static const struct {
 	uint8_t n, before;
+	bool record; /* rbp, too */
 	uint8_t code[24];
 } stores[] = {
 	/* mov [r13 + 88], rsp */
-	{4, 0, {0x49, 0x89, 0x65, 0x58}},
+	{4, 0, false, {0x49, 0x89, 0x65, 0x58}},
 	/* movq xmm0, r15; movq xmm1, rsp; punpcklqdq xmm0, xmm1; movups [r13 + 80], xmm0 */
 	{19,
 	 14,
+	 false,
 	 {0x66, 0x49, 0x0f, 0x6e, 0xc7, 0x66, 0x48, 0x0f, 0x6e, 0xcc, 0x66, 0x0f, 0x6c, 0xc1, 0x41, 0x0f,
 	  0x11, 0x45, 0x50}},
 	/* with rbp: movq xmm0, rsp; movq xmm1, rbp; punpcklqdq xmm0, xmm1; movups [r13 + 88], xmm0 */
 	{19,
 	 14,
+	 true,
 	 {0x66, 0x48, 0x0f, 0x6e, 0xc4, 0x66, 0x48, 0x0f, 0x6e, 0xcd, 0x66, 0x0f, 0x6c, 0xc1, 0x41, 0x0f,
 	  0x11, 0x45, 0x58}},
 	/* vmovq xmm1, rsp; vpinsrq xmm0, xmm1, rbp, 1; vmovdqu [r13 + 88], xmm0 */
 	{17,
 	 11,
+	 true,
 	 {0xc4, 0xe1, 0xf9, 0x6e, 0xcc, 0xc4, 0xe3, 0xf1, 0x22, 0xc5, 0x01, 0xc4, 0xc1, 0x7a, 0x7f, 0x45,
 	  0x58}},
 	/* vmovq xmm1, r15; vpinsrq xmm0, xmm1, rsp, 1; vmovdqu [r13 + 80], xmm0 */
 	{17,
 	 11,
+	 false,
 	 {0xc4, 0xc1, 0xf9, 0x6e, 0xcf, 0xc4, 0xe3, 0xf1, 0x22, 0xc4, 0x01, 0xc4, 0xc1, 0x7a, 0x7f, 0x45,
 	  0x50}},
 };
 
-static bool stores_sp(const struct memory_code *c, uint32_t at)
+/* If the instruction at `at` is one of them. */
+static void note_stored(struct follower *f, uint32_t at)
 {
-	for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
-		if (at >= stores[i].before && c->n - at >= (uint32_t)(stores[i].n - stores[i].before) &&
-		    memcmp(c->code + at - stores[i].before, stores[i].code, stores[i].n) == 0)
-			return true;
-	return false;
+	const struct memory_code *c = f->code;
+	struct state *s = &f->now;
+
+	for (size_t i = 0; s->place == IN_RSP && i < sizeof stores / sizeof stores[0]; i++) {
+		if (at < stores[i].before || c->n - at < (uint32_t)(stores[i].n - stores[i].before) ||
+		    memcmp(c->code + at - stores[i].before, stores[i].code, stores[i].n) != 0)
+			continue;
+		s->stored = s->depth;
+		s->stored_kept = stores[i].record ? s->kept : 0;
+		return;
+	}
 }
 
 /* What a call of Erlang's own code leaves. */
@@ -255,13 +292,19 @@ static void called(struct follower *f)
 
 	if (s->place != IN_RSP)
 		return;
-	s->stored = 0;
+	s->stored = s->stored_kept = 0;
 	if (!f->code->frame_pointer)
 		s->kept = 0;
 }
 
-static void leave(struct state *s)
+/* A piece that leaves a record which it has not made begins with one, which its caller has made. */
+static void leave(struct follower *f)
 {
+	struct state *s = &f->now;
+
+	if (f->kind == BEAM_SHARED && f->code->frame_pointer && s->place == IN_RSP && !s->kept &&
+	    s->depth == 8)
+		note_target(f, f->piece, &entry_with_record);
 	*s = (struct state){.depth = s->kept > 8 ? s->kept - 8 : 0};
 }
 
@@ -285,7 +328,7 @@ static void apply(struct follower *f, const struct x86_insn *insn)
 		called(f);
 		return;
 	case X86_LEAVE:
-		leave(&f->now);
+		leave(f);
 		return;
 	default:
 		break;
@@ -295,7 +338,7 @@ static void apply(struct follower *f, const struct x86_insn *insn)
 	if (insn->op == X86_POP || !sets(insn, X86_SP))
 		return;
 	if (insn->op == X86_AND && f->kind == BEAM_SHARED && insn->disp == -64 && f->now.depth > 8)
-		f->now = (struct state){.depth = f->now.depth, .place = ALIGNED};
+		f->now = f->scheduler = (struct state){.depth = f->now.depth, .place = ALIGNED};
 	else if (insn->op == X86_ADD)
 		moved(f, insn->disp);
 	else if (insn->op == X86_LEA && insn->base == X86_SP)
@@ -339,6 +382,8 @@ static int follow(struct follower *f, uint32_t from)
 	uint32_t at = from;
 	int r = 0;
 
+	f->scheduler = (struct state){0};
+	f->piece = f->kind == BEAM_SHARED ? UINT32_MAX : 0;
 	f->now = f->kind == BEAM_SHARED ? (struct state){0} : entry; /* shared code may begin in the middle */
 	while (at < c->n && r == 0) {
 		const struct target *t = target_at(f, at);
@@ -357,9 +402,8 @@ static int follow(struct follower *f, uint32_t from)
 		}
 		r = put(f, &insn, at);
 		if (insn.op == X86_JUMP || insn.op == X86_BRANCH)
-			note_target(f, (int64_t)at + insn.len + insn.disp);
-		if (f->now.place == IN_RSP && stores_sp(f->code, at))
-			f->now.stored = f->now.depth;
+			note_target(f, (int64_t)at + insn.len + insn.disp, &f->now);
+		note_stored(f, at);
 		apply(f, &insn);
 		at += insn.len;
 		was_call = insn.op == X86_CALL || insn.op == X86_CALL_FAR_AWAY;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rows for code that BEAM's JIT has made, without frame records (erts_frame_layout is 0). Erlang runs on the
- * stack of its own process: rsp is that stack's pointer, and rbp is free. For what is written in C, the code
- * goes over to the stack of its thread. Before that it keeps rsp in rbp, which the C code preserves; or it
- * keeps it in the process's structure, whose address is in r13 (CFA_KEPT): the C code that is called saves
- * that register. OTP 25 to 27, x86-64: erts/emulator/beam/jit/x86. Rank 1.
+ * Rows for code that BEAM's JIT has made. Erlang runs on the stack of its own process: rsp is that stack's
+ * pointer, and rbp is free, or, with frame records (erts_frame_layout is 1), the address of the last one. For
+ * what is written in C, the code goes over to the stack of its thread. Before that it keeps rsp in rbp, which
+ * the C code preserves; or it keeps it in the process's structure, whose address is in r13 (CFA_KEPT): the C
+ * code that is called saves that register. OTP 25 to 29, x86-64: erts/emulator/beam/jit/x86. Rank 1.
  */
 #ifndef PROFLET_ELF_BEAM_ROWS_H
 #define PROFLET_ELF_BEAM_ROWS_H

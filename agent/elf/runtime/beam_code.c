@@ -361,9 +361,6 @@ int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct 
 		r = find_exit(m, &l);
 	if (r == 0 && !exported)
 		r = find_records(m, &l);
-	/* From 28 on, where code with frame records calls C, its callers are not known. */
-	if (r == 0 && l.records && l.terms)
-		r = -EPROTONOSUPPORT;
 	if (r == 0)
 		*ret = l;
 	return r;

@@ -40,8 +40,7 @@ struct beam_function {
 
 /*
  * Looks for the tables. 0; -EAGAIN: the virtual machine is not ready; -ENOTSUP: nothing has the shape of the
- * tables, or several things; -EPROTONOSUPPORT: functions of OTP 28 and later make frame records; errors of
- * vm_read.
+ * tables, or several things; errors of vm_read.
  */
 int beam_layout_read(struct beam_layout *ret, struct vm_memory *m, const struct beam_vm *vm);
 /* Whether a layout, which a parser process has sent, is such as beam_layout_read gives. */

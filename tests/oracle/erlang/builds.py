@@ -16,7 +16,6 @@ COMPILE = """case compile:file("/oracle/chains.erl", [{outdir, "/oracle"}]) of
     X -> io:format("~p", [X]), halt(1)
 end."""
 TIERS = {"default": [], "perf": ["+JPperf", "true"]}
-NOT_KNOWN = {("29", "perf")}  # its stacks are cut at the machine's code
 
 
 class Build(debian.Build):

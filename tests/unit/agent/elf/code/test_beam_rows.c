@@ -12,13 +12,14 @@
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
 #define VA 0x7f0000001000ull
-#define FRAME "\x48\x83\xec\x10"	/* sub rsp, 16 */
-#define UNFRAME "\x48\x83\xc4\x10"	/* add rsp, 16 */
-#define KEEP "\x48\x89\xe5"		/* mov rbp, rsp */
-#define OVER "\x48\x8d\x63\x80"		/* lea rsp, [rbx - 128] */
-#define BACK "\x48\x89\xec"		/* mov rsp, rbp */
-#define FROM_PROCESS "\x49\x8b\x65\x58" /* mov rsp, [r13 + 88] */
-#define TO_PROCESS "\x49\x89\x65\x58"	/* mov [r13 + 88], rsp */
+#define FRAME "\x48\x83\xec\x10"	   /* sub rsp, 16 */
+#define UNFRAME "\x48\x83\xc4\x10"	   /* add rsp, 16 */
+#define KEEP "\x48\x89\xe5"		   /* mov rbp, rsp */
+#define OVER "\x48\x8d\x63\x80"		   /* lea rsp, [rbx - 128] */
+#define BACK "\x48\x89\xec"		   /* mov rsp, rbp */
+#define FROM_PROCESS "\x49\x8b\x65\x58"	   /* mov rsp, [r13 + 88] */
+#define FP_FROM_PROCESS "\x49\x8b\x6d\x60" /* mov rbp, [r13 + 96] */
+#define TO_PROCESS "\x49\x89\x65\x58"	   /* mov [r13 + 88], rsp */
 /* with the heap's pointer, or rbp; of machines without AVX and with it */
 #define WITH_HTOP "\x66\x49\x0f\x6e\xc7\x66\x48\x0f\x6e\xcc\x66\x0f\x6c\xc1\x41\x0f\x11\x45\x50"
 #define WITH_HTOP_AVX "\xc4\xc1\xf9\x6e\xcf\xc4\xe3\xf1\x22\xc4\x01\xc4\xc1\x7a\x7f\x45\x50"
@@ -46,11 +47,11 @@ static const struct rows_case cases[] = {
 	 BYTES(FRAME OVER CALL FROM_PROCESS UNFRAME RET),
 	 .expected = "0 rsp+8; 4 rsp+24; 8 none; e rsp+24; 12 rsp+8"},
 	{"the process's structure has it", BYTES(FRAME TO_PROCESS OVER CALL_NEAR FROM_PROCESS UNFRAME RET),
-	 .expected = "0 rsp+8; 4 rsp+24; c kept(0)+24; 15 rsp+24; 19 rsp+8"},
+	 .expected = "0 rsp+8; 4 rsp+24; c kept(0)+24 call+12; 11 kept(0)+24; 15 rsp+24; 19 rsp+8"},
 	{"with the pointer of the heap", BYTES(WITH_HTOP OVER CALL FROM_PROCESS RET),
-	 .expected = "0 rsp+8; 17 kept(0)+8; 1d rsp+8"},
+	 .expected = "0 rsp+8; 17 kept(0)+8 call+23; 19 kept(0)+8; 1d rsp+8"},
 	{"the same with AVX", BYTES(WITH_HTOP_AVX OVER CALL FROM_PROCESS RET),
-	 .expected = "0 rsp+8; 15 kept(0)+8; 1b rsp+8"},
+	 .expected = "0 rsp+8; 15 kept(0)+8 call+21; 17 kept(0)+8; 1b rsp+8"},
 	{"what was stored before a call is not what the callee leaves", BYTES(TO_PROCESS CALL OVER CALL RET),
 	 .expected = "0 rsp+8; a none"},
 	{"nor what was stored with another frame", BYTES(TO_PROCESS FRAME OVER CALL RET),
@@ -59,19 +60,38 @@ static const struct rows_case cases[] = {
 	 .expected = "0 rsp+8; 8 kept(0)+8; b none"},
 	{"rbp is not kept over a call", BYTES(KEEP CALL OVER CALL RET), .expected = "0 rsp+8; 9 none"},
 	{"with frame records", BYTES(RECORD WITH_FP OVER CALL FROM_PROCESS LEAVE RET), .records = true,
-	 .expected = "0 rsp+8; 1 rsp+16; 1b kept(0)+16; 21 rsp+16; 22 rsp+8"},
+	 .expected = "0 rsp+8; 1 rsp+16; 1b kept(0)+16 record-16; 21 rsp+16; 22 rsp+8"},
 	{"the same with AVX", BYTES(RECORD WITH_FP_AVX OVER CALL FROM_PROCESS LEAVE RET), .records = true,
-	 .expected = "0 rsp+8; 1 rsp+16; 19 kept(0)+16; 1f rsp+16; 20 rsp+8"},
+	 .expected = "0 rsp+8; 1 rsp+16; 19 kept(0)+16 record-16; 1f rsp+16; 20 rsp+8"},
 	{"a frame record is still there behind a call", BYTES(RECORD FRAME CALL LEAVE RET), .records = true,
 	 .expected = "0 rsp+8; 1 rsp+16; 8 rsp+32; b rsp+8"},
+	{"the record is back with the stack", .records = true,
+	 .code = BYTES(RECORD WITH_FP_AVX OVER CALL FROM_PROCESS FP_FROM_PROCESS LEAVE RET),
+	 .expected = "0 rsp+8; 1 rsp+16; 19 kept(0)+16 record-16; 1f rsp+16; 24 rsp+8"},
+	{"but not if only the stack was stored", .records = true,
+	 .code = BYTES(RECORD TO_PROCESS OVER CALL FROM_PROCESS FP_FROM_PROCESS LEAVE RET),
+	 .expected = "0 rsp+8; 1 rsp+16; c kept(0)+16 record-16; 12 rsp+16; 17 none"},
+	{"nor if it was stored before a call", .records = true,
+	 .code = BYTES(RECORD WITH_FP_AVX CALL OVER FP_FROM_PROCESS CALL BACK RET),
+	 .expected = "0 rsp+8; 1 rsp+16; 1b rbp+16; 1f none"},
+	{"shared code that leaves a record of its caller's", .kind = BEAM_SHARED, .records = true,
+	 .code = BYTES("\x90\x90\x90\x90\x90\x90\x90" RET WITH_FP_AVX OVER CALL FROM_PROCESS FP_FROM_PROCESS
+			       LEAVE RET),
+	 .expected = "0 none; 8 rsp+16!; 1d kept(0)+16 record-16; 23 rsp+16!; 28 rsp+8!"},
 	/* jmp over it; mov rsp, [r13 + 88]; call; the place that the jump leads to */
 	{"a call that does not return, behind which another way leads on",
 	 BYTES(TO_PROCESS OVER "\xeb\x0a" FROM_PROCESS FROM_PROCESS CALL "\x90" CALL FROM_PROCESS RET),
-	 .expected = "0 rsp+8; 8 kept(0)+8; a none; 14 kept(0)+8; 1b rsp+8"},
+	 .expected =
+		 "0 rsp+8; 8 kept(0)+8; a none; 14 kept(0)+8; 15 kept(0)+8 call+21; 17 kept(0)+8; 1b rsp+8"},
 	/* sub rsp, 4096; and rsp, -64; xor r13d, r13d; call */
 	{"the function that schedules processes", .kind = BEAM_SHARED,
 	 .code = BYTES("\xc3\x48\x81\xec\x00\x10\x00\x00\x48\x83\xe4\xc0\x45\x31\xed" CALL FROM_PROCESS RET),
 	 .expected = "0 none; 1 rsp+8!; 8 rsp+4104!; c aligned+4112; 15 none"},
+	/* jmp rax; call; ret: a label to which other code leads */
+	{"its labels", .kind = BEAM_SHARED,
+	 .code = BYTES("\xc3\x48\x81\xec\x00\x10\x00\x00\x48\x83\xe4\xc0\x45\x31\xed" CALL
+		       "\xff\xe0" CALL FROM_PROCESS RET),
+	 .expected = "0 none; 1 rsp+8!; 8 rsp+4104!; c aligned+4112; 19 none"},
 	{"rows of shared code begin in the middle of a piece", .kind = BEAM_SHARED, .info = 12,
 	 .code = BYTES("\x90\x90\x90\x90\x90\x90\x90" RET FRAME UNFRAME RET),
 	 .expected = "0 rsp+24!; 4 rsp+8!"},
@@ -113,6 +133,10 @@ static void rule_text(struct buf *b, const struct memory_row *r)
 	else
 		(void)buf_printf(b, "%s+%d%s", rule->cfa_reg == 7 ? "rsp" : "rbp", rule->cfa_off,
 				 rule->flags & RULE_CHECKED ? "!" : "");
+	if (rule->cfa_kind == CFA_KEPT && rule->fp.kind == REG_CFA_OFF)
+		(void)buf_printf(b, " record%d", rule->fp.off);
+	else if (rule->cfa_kind == CFA_KEPT && rule->fp.off)
+		(void)buf_printf(b, " call+%d", rule->fp.off);
 }
 
 Test(beam_rows, cases)
