@@ -133,28 +133,25 @@ enum unwind_cfa {
 	/*
 	 * BEAM: *(p + BEAM_PROCESS_STOP) + high16(cfa), on any stack, p being the address of an Erlang
 	 * process's structure: a register in the innermost frame, else what was saved at sp + low16(cfa), and
-	 * the return address must follow a call. If that is 0, it is searched for. Then the frame record must
-	 * be where the frame pointer is saved, or, without one (UNWIND_FP_SAME), the return address follow a
-	 * call of what begins `fp` bytes before this instruction; 0: that is not known. With high16(cfa) of 0
-	 * no process runs: sp + low16(cfa), of a stack that was aligned, and so much more that the return
+	 * the return address must follow a call. If low16(cfa) is 0, p is searched for, and the frame must be
+	 * this function's: with UNWIND_FP_CFA, the frame pointer must be the address of the frame record,
+	 * where it is restored from; with UNWIND_FP_SAME, the return address must follow a call of the
+	 * function that begins `fp` bytes before this instruction (0: none is). With high16(cfa) of 0 no
+	 * process runs: sp + low16(cfa), of a stack that was aligned, and so much more that the return
 	 * address follows a call.
 	 */
 	UNWIND_CFA_KEPT,
 };
 
-/* Of BEAM on x86-64, OTP 25 to 27: erts/emulator/beam/erl_process.h, jit/x86. */
+/* Of BEAM on x86-64, OTP 25 to 29: erts/emulator/beam/erl_process.h, jit/x86. */
 #define BEAM_PROCESS_REGISTER 13u /* DWARF number; of the structure of the process that runs */
 #define BEAM_PROCESS_STOP 88	  /* its stack pointer */
 #define BEAM_PID_MASK 15u	  /* of the structure's first word, its number as a term */
 #define BEAM_PID_TAG 3u
 #define BEAM_SEARCH_WORDS 48u /* of the stack of C code */
 #define BEAM_ALIGNED 4	      /* CFAs that the alignment to 64 bytes may lead to */
-/*
- * From a function's beginning, `fp` is counted from the first place to call it at; the last one is so far
- * behind it, and a return address so far behind the beginning of its call.
- */
-#define BEAM_ENTRY_BYTES 8u
-#define BEAM_CALL_BYTES 16u
+#define BEAM_ENTRY_BYTES 8u   /* a function is called at its beginning, or so many bytes behind it */
+#define BEAM_CALL_BYTES 16u   /* a call instruction is shorter */
 
 /* Where HotSpot's interpreter keeps what belongs to a frame, from the frame record; JDK 8 and later. */
 #define JVM_FRAME_SENDER_SP (-8) /* the caller's stack pointer */

@@ -37,9 +37,10 @@ enum cfa_kind {
 	CFA_INTERPRETED,
 	/*
 	 * *(p + 88) + add, p the address of an Erlang process's structure: in `reg` in the innermost frame;
-	 * in another, the C function that was called has saved it at sp + off. 0: it must be searched for,
-	 * and the frame pointer is that of a record of this frame's, where it is saved (REG_CFA_OFF), or the
-	 * function begins fp.off bytes before this instruction (REG_SAME; 0: that is not known)
+	 * in another, the C function that was called has saved it at sp + off. 0: p must be searched for,
+	 * and `fp` says how this function's frame differs from another's: the frame pointer is the address of
+	 * its frame record, which is at CFA + fp.off (REG_CFA_OFF); or its return address follows a call of
+	 * what begins fp.off bytes before this instruction (REG_SAME; 0: where it begins is not known)
 	 */
 	CFA_KEPT,
 	/* reg + off + 0, 16, 32 or 48: the stack was aligned to 64; one of them has a return address */

@@ -225,7 +225,7 @@ static void set_fp(struct follower *f, const struct x86_insn *insn)
 	struct state *s = &f->now;
 
 	if (insn->op == X86_LOAD && insn->base == PROCESS_REGISTER && insn->disp == RECORD_IN_PROCESS)
-		s->kept = s->place == IN_RSP ? s->stored_kept : 0; /* back again */
+		s->kept = s->place == IN_RSP ? s->stored_kept : 0; /* the record that was stored with rsp */
 	else
 		s->kept = insn->op == X86_MOVE && insn->base == X86_SP && s->place == IN_RSP ? s->depth : 0;
 	if (s->place == IN_RBP && !s->kept)
@@ -238,7 +238,7 @@ static void set_fp(struct follower *f, const struct x86_insn *insn)
  */
 static const struct {
 	uint8_t n, before;
-	bool record; /* rbp, too */
+	bool record; /* rbp is stored, too */
 	uint8_t code[24];
 } stores[] = {
 	/* mov [r13 + 88], rsp */
