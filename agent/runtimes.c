@@ -9,6 +9,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/flat.h"
 #include "agent/base/log.h"
 #include "agent/elf/runtime/facts.h"
 #include "agent/probe/probe.h"
@@ -127,6 +128,38 @@ static enum pairing_role role_of(uint64_t word, void *data)
 	return roles[perl_function_at(&t->runtime->perl, frame_va(word))];
 }
 
+static void on_code(struct runtimes *r, const struct runtime_code *report, size_t len);
+
+/* A job has looked at code of V8: the functions that are inlined, then where. */
+static void take_v8_code(struct runtimes *r, uint32_t binary, const struct generated *g)
+{
+	const uint32_t pid = generated_pid(g);
+	const struct buf *records, *reports;
+	struct flat_reader from;
+
+	generated_v8_code(g, &records, &reports);
+	from = flat_read(reports->data, reports->len);
+	while (from.at < from.end) {
+		const uint64_t len = flat_u64(&from);
+		const uint8_t *bytes = flat_bytes(&from, len);
+		_cleanup_free_ struct runtime_code *report = bytes ? malloc(len) : NULL;
+
+		if (!report)
+			break;
+		memcpy(report, bytes, len);
+		report->pid = pid;
+		on_code(r, report, len);
+	}
+	if (records->len)
+		(void)vm_code_add(r->vm_code,
+				  &(struct vm_code_records){.machine = binary,
+							    .runtime = RUNTIME_V8,
+							    .tenant = track_tenant(r->options.track, pid),
+							    .began_ns = generated_began_ns(g),
+							    .bytes = records->data,
+							    .len = records->len});
+}
+
 /* A job has found something of a virtual machine, or lines of V8. */
 static void on_found(uint32_t binary, const struct generated *g, void *data)
 {
@@ -135,6 +168,7 @@ static void on_found(uint32_t binary, const struct generated *g, void *data)
 	const struct v8_line_wish *lines;
 	const size_t n = generated_lines(g, &lines);
 
+	take_v8_code(r, binary, g);
 	if (records)
 		(void)vm_code_add(
 			r->vm_code,
@@ -636,19 +670,76 @@ static size_t java_words(struct runtimes *r, const struct sample_view *v, const 
 	return 2;
 }
 
-/* A function of V8, as the BPF program has found it on the native stack. */
+/* A function of V8, as the BPF program has found it on the native stack, or put there by sample_splice. */
 static bool is_v8(const struct stack_frame *f)
 {
-	return f->kind == STACK_FRAME_RUNTIME && frame_runtime_of(f->word) == RUNTIME_V8 && !f->n_following;
+	return f->kind == STACK_FRAME_RUNTIME && frame_runtime_of(f->word) == RUNTIME_V8 &&
+	       f->n_following <= 1;
+}
+
+/* What jobs need to know of a process with V8. False: that is not known now. */
+static bool v8_process_of(const struct runtimes *r, const struct process *p, struct v8_process *ret)
+{
+	const struct binary_table *t;
+
+	if (!p->maps || !runtime_walk_find(&ret->walk, p->maps, track_tables(r->options.track),
+					   r->options.kinds, r->task->image->program->secret))
+		return false;
+	t = table_of(r, ret->walk.layout);
+	if (ret->walk.runtime != RUNTIME_V8 || !t || t->runtime->kind != RUNTIME_FILE_V8 ||
+	    !t->runtime->v8.layout.code.type)
+		return false;
+	ret->layout = t->runtime->v8.layout;
+	return true;
+}
+
+static void request_v8_code(const struct runtimes *r, const struct vm_wanted *wanted)
+{
+	const struct process *p = r->task->process;
+	struct v8_process process;
+
+	if (v8_process_of(r, p, &process))
+		(void)unwind_tables_request_v8_code(track_tables(r->options.track), p->maps->code, p->pid,
+						    &process, wanted);
+}
+
+/*
+ * Writes the words of compiled code of a function: what is inlined there, and the function itself. Returns
+ * their number; 0: that is not known (yet), or the code there is another function's by now.
+ */
+static size_t v8_compiled_words(struct runtimes *r, uint64_t number, uint64_t address, uint64_t *words,
+				size_t max)
+{
+	struct vm_code_frame f = {.machine = r->task->process->maps ? r->task->process->maps->code : 0,
+				  .address = address,
+				  .number = number};
+	const size_t n = f.machine ? vm_code_frames(r->vm_code, &f, words, max) : 0;
+
+	if (f.machine && !f.known && !f.full)
+		request_v8_code(r, &(struct vm_wanted){.address = address, .wish = VM_WANT_CODE});
+	else if (f.look)
+		request_v8_code(r, &(struct vm_wanted){.address = f.look,
+						       .end = f.look_end,
+						       .wish = VM_WANT_CHECK,
+						       .compile_id = f.look_id});
+	return n;
 }
 
 /* Writes the words of a frame; `next` is the word behind it. Returns their number. */
-static size_t v8_words(const struct stack_frame *f, uint64_t next, uint64_t *words, size_t max)
+static size_t v8_words(struct runtimes *r, const struct stack_frame *f, uint64_t next, uint64_t *words,
+		       size_t max)
 {
+	const uint64_t place = f->n_following || frame_tag(next) == FRAME_TAG_BYTECODE ? frame_va(next) : 0;
+	size_t n = 0;
+
 	if (max < 2)
 		return 0;
+	if (place && !(place & FRAME_V8_BYTECODE))
+		n = v8_compiled_words(r, frame_va(f->word), place, words, max);
+	if (n)
+		return n;
 	words[0] = frame_runtime_head(RUNTIME_V8, 1, frame_va(f->word));
-	words[1] = frame_tag(next) == FRAME_TAG_BYTECODE ? frame_va(next) : 0;
+	words[1] = place;
 	return 2;
 }
 
@@ -729,7 +820,7 @@ static void name_compiled(struct runtimes *r, struct sample_view *v)
 		size_t put = 0;
 
 		if (is_v8(&f) && left > later)
-			put = v8_words(&f, next, r->words + n, left - later);
+			put = v8_words(r, &f, next, r->words + n, left - later);
 		else if (machine && left > later)
 			put = java_words(r, v, &f, next, machine, r->words + n, left - later);
 		unnamed |= machine && !put;

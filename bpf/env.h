@@ -81,7 +81,8 @@ typedef __u64 rows_word __attribute__((aligned(2)));
 /* What an unwind on the host works on: borrowed for the time of the call. */
 struct env {
 	struct unwind_area *area;
-	struct segment *(*segment)(void *data, __u32 index);		    /* NULL: no such segment */
+	struct deep_area *deep;				     /* for reports; NULL: none are made */
+	struct segment *(*segment)(void *data, __u32 index); /* NULL: no such segment */
 	int (*read_user)(void *data, void *to, __u32 bytes, __u64 address); /* 0, or < 0 for a fault */
 	void *data;
 	/* of the sampled thread, for runtime.h */
@@ -95,6 +96,11 @@ extern _Thread_local const struct env *env_current;
 static inline struct unwind_area *env_area(void)
 {
 	return env_current->area;
+}
+
+static inline struct deep_area *env_deep_area(void)
+{
+	return env_current->deep;
 }
 
 static inline struct segment *env_segment(__u32 index)

@@ -10,24 +10,12 @@
 #include "bpf/env.h"
 #include "bpf/kernel.h"
 #include "bpf/maps.h"
+#include "bpf/report_area.h"
 
 __u32 reports_epoch; /* the agent changes it to have all code objects sent again */
 
 #define REPORT_ATTEMPTS 3
 #define LINES_CHUNK 2048u
-
-/* In the deep area, while no record is in it. */
-struct report_area {
-	struct runtime_code head;
-	__u8 bytes[3 * RUNTIME_TEXT_MAX + RUNTIME_LINES_MAX + 4096];
-};
-
-_Static_assert(sizeof(struct report_area) <= sizeof(struct deep_area), "report_area");
-
-static __always_inline struct report_area *report_area(void)
-{
-	return (struct report_area *)env_deep_area();
-}
 
 /*
  * Reads the beginning of the string object at `object` to bytes[at], and its type. Characters take up to four
@@ -141,15 +129,6 @@ static __always_inline int report_texts(struct unwind_area *a, struct report_are
 		return -1;
 	d->head.class_bytes = bytes;
 	return at + ((bytes + 7) & ~7u);
-}
-
-static __always_inline void report_begin(struct report_area *d, const struct runtime_walk *walk, __u64 number)
-{
-	d->head = (struct runtime_code){.kind = RUNTIME_REPORT_CODE,
-					.number = number,
-					.bias = walk->bias,
-					.runtime = walk->runtime,
-					.layout = walk->layout};
 }
 
 #include "bpf/lua_reports.h"

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Reports about functions of V8 (RUNTIME_SHAPE_NATIVE). Part of reports.h; v8.h says what the objects are. */
+/*
+ * Reports about functions of V8 (RUNTIME_SHAPE_NATIVE); v8.h says what the objects are. Part of reports.h,
+ * and compiled for the host, for functions that V8 has compiled into their callers.
+ */
 #ifndef PROFLET_BPF_V8_REPORTS_H
 #define PROFLET_BPF_V8_REPORTS_H
+
+#include "bpf/report_area.h"
+#include "bpf/v8.h"
 
 #define V8_TEXT_HOPS 3	      /* strings that stand for another one */
 #define V8_STRING_TYPES 0x80u /* types below are those of strings */

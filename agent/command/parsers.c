@@ -17,6 +17,7 @@
 #include "agent/unwind/pdb_search.h"
 #include "agent/unwind/rule_job.h"
 #include "agent/unwind/table_job.h"
+#include "agent/unwind/v8_code_job.h"
 #include "agent/unwind/v8_job.h"
 
 /*
@@ -27,9 +28,9 @@
 #define MEMORY_SHARE 0.75
 
 static const struct parser_operation *const operations[] = {
-	&table_operation,    &symbol_operation,	  &rule_operation,    &code_operation,
-	&jit_open_operation, &jit_read_operation, &hotspot_operation, &v8_operation,
-	&beam_operation,     &dotnet_operation,	  &pdb_open_operation};
+	&table_operation,    &symbol_operation,	  &rule_operation,     &code_operation,
+	&jit_open_operation, &jit_read_operation, &hotspot_operation,  &v8_operation,
+	&beam_operation,     &dotnet_operation,	  &pdb_open_operation, &v8_code_operation};
 
 void parsers_start(void)
 {

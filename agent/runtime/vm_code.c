@@ -24,9 +24,11 @@
 #include "bpf/abi.h"
 
 #define MACHINES_MAX 1024u
-#define METHODS_MAX 262144u	 /* of a machine */
-#define PIECES_MAX 65536u	 /* of a machine */
-#define LOOK_NS (NS_PER_SEC / 4) /* between looks at a method */
+#define METHODS_MAX 262144u	  /* of a machine */
+#define PIECES_MAX 65536u	  /* of a machine */
+#define LOOK_NS (NS_PER_SEC / 4)  /* between looks at a method */
+#define V8_LOOK_NS NS_PER_SEC	  /* between looks at code of V8 */
+#define FULL_NS (10 * NS_PER_SEC) /* until there may be room again */
 
 struct method {
 	struct map_node node;
@@ -41,9 +43,10 @@ struct method {
 /* A compiled method, or a stub. */
 struct piece {
 	uint64_t start, end;
-	size_t bytes;	   /* of the allocation */
-	bool freed;	   /* it may be freed at any time, and another piece have its place */
-	uint64_t since_ns; /* of such a one: when it was found */
+	size_t bytes; /* of the allocation */
+	bool freed;   /* it may be freed at any time, and another piece have its place */
+	uint32_t compile_id;
+	uint64_t since_ns; /* of such a one, when it was found; of one of V8, when it was looked at */
 	uint64_t pending;  /* number of its frames since the last look that has found it the same; 0: none */
 	uint64_t pending_ns; /* when the last of these frames was taken */
 	uint32_t n_methods, n_scopes, n_places;
@@ -57,7 +60,8 @@ struct machine {
 	struct map_node node;
 	uint32_t index;
 	enum frame_runtime runtime;
-	bool wants; /* frames of methods without a name have occurred since the last record */
+	uint64_t full_ns; /* when there was no room for a record; 0: never */
+	bool wants;	  /* frames of methods without a name have occurred since the last record */
 	uint64_t tenant, secret;
 	struct map methods;    /* owned */
 	struct piece **pieces; /* owned */
@@ -219,7 +223,10 @@ static struct method *method_add(struct vm_code *j, struct machine *x, const str
 	if (!m)
 		return NULL;
 	m->address = key->address;
-	m->number = number_of(x, first ? key->address : key->address ^ hash_bytes(key->name, name_len));
+	m->number =
+		x->runtime == RUNTIME_V8
+			? key->address & FRAME_VA_MASK
+			: number_of(x, first ? key->address : key->address ^ hash_bytes(key->name, name_len));
 	m->file_at = name_len;
 	memcpy(m->data, key->name, name_len);
 	memcpy(m->data + name_len, file, file_len);
@@ -361,7 +368,7 @@ static int read_names(struct vm_code *j, struct machine *x, struct flat_reader *
 
 static int name_method(struct vm_code *j, const struct machine *x, const struct method *m)
 {
-	if (m->replaced || code_names_has(j->names, m->number))
+	if (x->runtime == RUNTIME_V8 || m->replaced || code_names_has(j->names, m->number))
 		return 0;
 	return code_names_add_method(j->names, x->tenant, m->number, m->data, m->data + m->file_at);
 }
@@ -376,12 +383,14 @@ static int take_look(struct vm_code *j, struct machine *x, const struct vm_found
 	struct piece *p = i < x->n && x->pieces[i]->start == f->address ? x->pieces[i] : NULL;
 	int r = 0;
 
-	if (!p || !p->freed)
+	if (!p || (!p->freed && x->runtime != RUNTIME_V8))
 		return 0;
 	if (f->answer != VM_SAME) {
 		piece_drop(j, x, i);
 		return 0;
 	}
+	if (!p->freed)
+		p->since_ns = began_ns;
 	if (p->pending && p->pending_ns < began_ns) {
 		const struct method *m = p->methods[0];
 
@@ -411,6 +420,7 @@ static int take_record(struct vm_code *j, struct machine *x, const struct vm_fou
 	p->start = f->start;
 	p->end = f->end;
 	p->freed = f->freed;
+	p->compile_id = f->compile_id;
 	p->since_ns = began_ns;
 	r = piece_put(j, x, p);
 	if (r == 0)
@@ -442,6 +452,8 @@ int vm_code_add(struct vm_code *j, const struct vm_code_records *records)
 		r = take_record(j, x, &f, &names, records->began_ns);
 	}
 	j->stats.bad += r == -EBADMSG;
+	if (x && r == -ENOMEM)
+		x->full_ns = j->mono_ns();
 	return r;
 }
 
@@ -475,6 +487,22 @@ static void put_pending(struct vm_code *j, struct machine *x, struct piece *p, s
 	x->wants = true;
 }
 
+/*
+ * Whether a piece of V8's code is of the function whose frame is there. It is looked at now and then, and
+ * sooner if it is not: the code may be another function's, or the function may have another number by now.
+ */
+static bool is_of_function(struct vm_code *j, const struct piece *p, struct vm_code_frame *f)
+{
+	const bool is = p->methods[0]->number == f->number;
+
+	if (j->mono_ns() - p->since_ns >= (is || !p->methods[0]->number ? V8_LOOK_NS : LOOK_NS)) {
+		f->look = p->start;
+		f->look_end = p->end;
+		f->look_id = p->compile_id;
+	}
+	return is;
+}
+
 size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *words, size_t max)
 {
 	struct machine *x = machine_find(j, f->machine);
@@ -483,13 +511,17 @@ size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *word
 	uint32_t scope;
 
 	f->look = 0;
-	if (!x || i == x->n || f->address < x->pieces[i]->start || max < 2)
+	f->known = x && i < x->n && f->address >= x->pieces[i]->start;
+	f->full = x && x->full_ns && j->mono_ns() - x->full_ns < FULL_NS;
+	if (!f->known || max < 2)
 		return 0;
 	p = x->pieces[i];
 	if (p->freed) {
 		put_pending(j, x, p, f, words);
 		return 2;
 	}
+	if (x->runtime == RUNTIME_V8 && !is_of_function(j, p, f))
+		return 0;
 	i = array_first(p->n_places, k, p->places[k].end >= f->address - p->start);
 	if (i == p->n_places) {
 		put_frame(j, x, p->methods[0], 0, words);

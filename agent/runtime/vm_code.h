@@ -30,14 +30,17 @@ void vm_code_free(struct vm_code *j); /* NULL is fine */
 /* Records about the machine of a process. */
 struct vm_code_records {
 	uint32_t machine;
-	enum frame_runtime runtime; /* of its frames: RUNTIME_JVM, RUNTIME_BEAM, RUNTIME_DOTNET */
+	enum frame_runtime runtime; /* of its frames: RUNTIME_JVM, RUNTIME_BEAM, RUNTIME_DOTNET, RUNTIME_V8 */
 	uint64_t tenant;
 	uint64_t began_ns; /* CLOCK_MONOTONIC, before the memory was looked at */
 	const void *bytes;
 	size_t len;
 };
 
-/* Takes records. 0; -EBADMSG; -ENOMEM. */
+/*
+ * Takes records. The methods of V8 are functions, the address of each is its number, and their names are
+ * nobody's business here. 0; -EBADMSG; -ENOMEM.
+ */
 int vm_code_add(struct vm_code *j, const struct vm_code_records *records);
 /* Forgets a machine, whose index is about to be given to another. */
 void vm_code_forget(struct vm_code *j, uint32_t machine);
@@ -46,9 +49,17 @@ struct vm_code_frame {
 	uint32_t machine;
 	uint64_t address;
 	uint64_t time_ns; /* of its sample: CLOCK_MONOTONIC */
+	/* Of V8: the function whose frame it is. Code that is another one's by now has none. */
+	uint64_t number;
+	/* Set with `look` for code of V8, which is to be looked at with these; see struct vm_wanted. */
+	uint64_t look_end;
+	uint32_t look_id;
+	bool known; /* set if something is known of the address */
+	bool full;  /* set if there was no room a while ago */
 	/*
 	 * Set if the code may be freed at any time, and another have its place: the frame has a name only
-	 * once a later look at this address has found that it is still the same. 0: it is not so.
+	 * once a later look at this address has found that it is still the same. Of V8, set now and then:
+	 * what was found before holds until then. 0: it is not so.
 	 */
 	uint64_t look;
 };

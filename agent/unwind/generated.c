@@ -62,7 +62,11 @@ struct generated {
 	struct v8_line_wish lines[GENERATED_LINES_MAX], lines_taken[GENERATED_LINES_MAX];
 	size_t n_lines, n_lines_taken;
 	struct v8_layout v8; /* of the objects that lines[] are about */
-	bool v8_refused;     /* its memory cannot be read in time */
+	struct vm_wanted v8_code[V8_CODE_WISHES_MAX], v8_code_taken[V8_CODE_WISHES_MAX];
+	size_t n_v8_code, n_v8_code_taken;
+	struct v8_process v8_process; /* of which v8_code[] are */
+	struct buf v8_records, v8_reports;
+	bool v8_refused; /* its memory cannot be read in time */
 	bool check;
 	uint64_t now_ns;     /* of the job */
 	bool changed;	     /* the table is not that of the last job any more */
@@ -107,6 +111,8 @@ void generated_free(struct generated *g)
 	free(g->parts);
 	ruleset_fini(&g->rules);
 	buf_fini(&g->found);
+	buf_fini(&g->v8_records);
+	buf_fini(&g->v8_reports);
 	if (g->mem >= 0)
 		close(g->mem);
 	free(g);
@@ -114,7 +120,7 @@ void generated_free(struct generated *g)
 
 bool generated_requested(const struct generated *g)
 {
-	return g->n_requests > 0 || g->n_lines > 0;
+	return g->n_requests > 0 || g->n_lines > 0 || g->n_v8_code > 0;
 }
 
 bool generated_request(struct generated *g, const struct generated_request *request)
@@ -141,6 +147,19 @@ bool generated_request_line(struct generated *g, const struct v8_layout *layout,
 	return true;
 }
 
+bool generated_request_v8_code(struct generated *g, const struct v8_process *process,
+			       const struct vm_wanted *wanted)
+{
+	for (size_t i = 0; i < g->n_v8_code; i++)
+		if (g->v8_code[i].address == wanted->address && g->v8_code[i].wish == wanted->wish)
+			return true;
+	if (g->n_v8_code == V8_CODE_WISHES_MAX)
+		return false;
+	g->v8_process = *process;
+	g->v8_code[g->n_v8_code++] = *wanted;
+	return true;
+}
+
 size_t generated_begin(struct generated *g, bool check)
 {
 	memcpy(g->taken, g->requests, g->n_requests * sizeof g->requests[0]);
@@ -149,8 +168,13 @@ size_t generated_begin(struct generated *g, bool check)
 	memcpy(g->lines_taken, g->lines, g->n_lines * sizeof g->lines[0]);
 	g->n_lines_taken = g->n_lines;
 	g->n_lines = 0;
+	memcpy(g->v8_code_taken, g->v8_code, g->n_v8_code * sizeof g->v8_code[0]);
+	g->n_v8_code_taken = g->n_v8_code;
+	g->n_v8_code = 0;
 	g->check = check;
 	buf_clear(&g->found);
+	buf_clear(&g->v8_records);
+	buf_clear(&g->v8_reports);
 	return g->n_taken;
 }
 
@@ -178,6 +202,12 @@ size_t generated_lines(const struct generated *g, const struct v8_line_wish **re
 {
 	*ret = g->lines_taken;
 	return g->n_lines_taken;
+}
+
+void generated_v8_code(const struct generated *g, const struct buf **records, const struct buf **reports)
+{
+	*records = &g->v8_records;
+	*reports = &g->v8_reports;
 }
 
 void generated_stats(const struct generated *g, struct generated_stats *ret)
@@ -691,16 +721,25 @@ static int ask_vm(struct generated *g)
 
 /* --- V8's functions */
 
-/* Has the lines found. Without an answer in time, no more of them are looked for. 0; -ENOMEM. */
-static int ask_v8(struct generated *g)
+/* Without an answer in time, nothing more is looked for. 0; -ENOMEM. */
+static int answered_by_v8(struct generated *g, int r)
 {
-	int r;
-
-	if (!g->n_lines_taken || g->v8_refused)
-		return 0;
-	r = v8_job_run(&g->parser, g->mem, &g->v8, g->lines_taken, g->n_lines_taken);
 	g->v8_refused = r == -EBADMSG || r == -ENOTRECOVERABLE || r == -ETIMEDOUT || r == -ETIME;
 	return r == -ENOMEM ? r : 0;
+}
+
+/* Has lines found, and what is inlined where. 0; -ENOMEM. */
+static int ask_v8(struct generated *g)
+{
+	int r = 0;
+
+	if (g->n_lines_taken && !g->v8_refused)
+		r = answered_by_v8(g,
+				   v8_job_run(&g->parser, g->mem, &g->v8, g->lines_taken, g->n_lines_taken));
+	if (r == 0 && g->n_v8_code_taken && !g->v8_refused)
+		r = answered_by_v8(g, v8_code_job_run(&g->parser, g->mem, &g->v8_process, g->v8_code_taken,
+						      g->n_v8_code_taken, &g->v8_records, &g->v8_reports));
+	return r;
 }
 
 /* All parts as one table, with what is between them as not known yet. Borrows the rules. 0 or -ENOMEM. */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "agent/elf/runtime/v8.h"
+#include "agent/unwind/v8_code_job.h"
 #include "agent/unwind/v8_job.h"
 #include "agent/unwind/vm.h"
 
@@ -64,6 +65,12 @@ bool generated_request(struct generated *g, const struct generated_request *requ
 bool generated_request_line(struct generated *g, const struct v8_layout *layout,
 			    const struct v8_line_wish *wish);
 /*
+ * The same of code that V8 has compiled, in that process: which functions are inlined where, or whether it is
+ * still the same.
+ */
+bool generated_request_v8_code(struct generated *g, const struct v8_process *process,
+			       const struct vm_wanted *wanted);
+/*
  * Moves the requests to the job that is about to run. Returns their number; `check`: parts are compared with
  * the memory, too, and if nothing is new there is no new table.
  */
@@ -77,6 +84,8 @@ bool generated_requested(const struct generated *g); /* requests wait for the ne
 const struct buf *generated_found(const struct generated *g);
 /* The lines that the last job was to find; borrowed as above. 0 of them: nothing. */
 size_t generated_lines(const struct generated *g, const struct v8_line_wish **ret);
+/* What the last job has found of V8's code, as v8_code_job_run gives it; borrowed as above. */
+void generated_v8_code(const struct generated *g, const struct buf **records, const struct buf **reports);
 enum vm_kind generated_vm(const struct generated *g); /* whose it is */
 uint64_t
 generated_began_ns(const struct generated *g); /* CLOCK_MONOTONIC, before the last job looked at anything */

@@ -228,6 +228,15 @@ bool unwind_tables_request_line(struct unwind_tables *c, uint32_t index, uint32_
 	       generated_request_line(f->generated, layout, wish);
 }
 
+bool unwind_tables_request_v8_code(struct unwind_tables *c, uint32_t index, uint32_t pid,
+				   const struct v8_process *process, const struct vm_wanted *wanted)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	return f && f->generated && !f->refused && generated_pid(f->generated) == pid &&
+	       generated_request_v8_code(f->generated, process, wanted);
+}
+
 bool unwind_tables_requested(const struct unwind_tables *c, uint32_t index)
 {
 	const struct binary_table *f = unwind_tables_get(c, index);

@@ -143,6 +143,9 @@ void unwind_tables_request(struct unwind_tables *t, uint32_t index, const struct
  */
 bool unwind_tables_request_line(struct unwind_tables *t, uint32_t index, uint32_t pid,
 				const struct v8_layout *layout, const struct v8_line_wish *wish);
+/* The same of code that V8 has compiled (generated_request_v8_code). */
+bool unwind_tables_request_v8_code(struct unwind_tables *t, uint32_t index, uint32_t pid,
+				   const struct v8_process *process, const struct vm_wanted *wanted);
 /* Nothing more will be known of such a binary: samples no longer wait for it. */
 void unwind_tables_refuse(struct unwind_tables *t, uint32_t index);
 /* True while a build of such a binary runs or waits, for requests that a sample has made. */

@@ -188,6 +188,13 @@ bool generated_request_line(struct generated *g, const struct v8_layout *layout,
 	abort();
 }
 
+bool generated_request_v8_code(struct generated *g, const struct v8_process *process,
+			       const struct vm_wanted *wanted)
+{
+	(void)g, (void)process, (void)wanted;
+	abort();
+}
+
 bool generated_requested(const struct generated *g)
 {
 	(void)g;

@@ -17,14 +17,81 @@ struct version_layout {
 	uint32_t version;
 	uint16_t scope_first; /* as it exports it: the check */
 	uint16_t script_id, scope_is_packed, scope_function;
+	struct v8_code_layout code; /* without type */
 };
 
 static const struct version_layout versions[] = {
-	{V8_VERSION(10, 2), 3, 64, 0, 2}, /* Node.js 18 */
-	{V8_VERSION(11, 3), 3, 64, 0, 2}, /* 20 */
-	{V8_VERSION(12, 4), 3, 64, 0, 2}, /* 22 */
-	{V8_VERSION(13, 6), 5, 64, 1, 4}, /* 24 */
-	{V8_VERSION(14, 6), 5, 64, 1, 4}, /* 26 */
+	{V8_VERSION(10, 2),
+	 3,
+	 64,
+	 0,
+	 2,
+	 {.header = 128,
+	  .size = 40,
+	  .deopt = 16,
+	  .positions = 24,
+	  .literals = 2,
+	  .function = 6,
+	  .inlined = 7}}, /* Node.js 18 */
+	{V8_VERSION(11, 3),
+	 3,
+	 64,
+	 0,
+	 2,
+	 {.header = 16,
+	  .code = 8,
+	  .start = 40,
+	  .size = 56,
+	  .deopt = 16,
+	  .positions = 24,
+	  .literals = 2,
+	  .function = 6,
+	  .inlined = 7}}, /* 20 */
+	{V8_VERSION(12, 4),
+	 3,
+	 64,
+	 0,
+	 2,
+	 {.header = 32,
+	  .code = 8,
+	  .start = 40,
+	  .size = 52,
+	  .deopt = 8,
+	  .positions = 16,
+	  .literals = 2,
+	  .function = 6,
+	  .inlined = 7}}, /* 22 */
+	{V8_VERSION(13, 6),
+	 5,
+	 64,
+	 1,
+	 4,
+	 {.header = 32,
+	  .code = 8,
+	  .start = 40,
+	  .size = 56,
+	  .deopt = 8,
+	  .positions = 16,
+	  .literals = 3,
+	  .function = 7,
+	  .inlined = 8,
+	  .is_wrapped = 1}}, /* 24 */
+	{V8_VERSION(14, 6),
+	 5,
+	 64,
+	 1,
+	 4,
+	 {.header = 32,
+	  .code = 8,
+	  .start = 40,
+	  .size = 56,
+	  .deopt = 8,
+	  .positions = 16,
+	  .literals = 3,
+	  .function = 7,
+	  .inlined = 8,
+	  .is_wrapped = 1,
+	  .flag_bits = 2}}, /* 26 */
 };
 
 #define FIELD(field) offsetof(struct v8_layout, field)
@@ -51,6 +118,7 @@ static const struct {
 	{"v8dbg_type_BytecodeArray__BYTECODE_ARRAY_TYPE", FIELD(bytecode_type)},
 	{"v8dbg_scopeinfo_idx_first_vars", FIELD(scope_first)},
 	{"v8dbg_class_BytecodeArray__data__uintptr_t", FIELD(bytecode_data)},
+	{"v8dbg_type_Code__CODE_TYPE", FIELD(code.type)},
 };
 
 /* What is the same in all versions, and relied on: frames, tags, strings. */
@@ -172,6 +240,15 @@ static bool is_word(uint16_t offset)
 	return offset && !(offset % 8) && offset < OBJECT_BYTES_MAX;
 }
 
+/* Without the type, which that version may not export, code is not looked at. */
+static bool code_valid(const struct v8_code_layout *l, const struct version_layout *v)
+{
+	struct v8_code_layout code = v->code;
+
+	code.type = l->type;
+	return memcmp(&code, l, sizeof code) == 0;
+}
+
 static bool layout_valid(const struct v8_layout *l, const struct version_layout *v)
 {
 	return is_word(l->function_shared) && is_word(l->shared_name) && is_word(l->shared_script) &&
@@ -181,7 +258,8 @@ static bool layout_valid(const struct v8_layout *l, const struct version_layout 
 	       l->map_type < OBJECT_BYTES_MAX && l->shared_type && l->script_type && l->scope_type &&
 	       l->bytecode_type && l->bytecode_data && l->bytecode_data < OBJECT_BYTES_MAX &&
 	       l->scope_first == v->scope_first && l->script_id == v->script_id &&
-	       l->scope_is_packed == v->scope_is_packed && l->scope_function == v->scope_function;
+	       l->scope_is_packed == v->scope_is_packed && l->scope_function == v->scope_function &&
+	       code_valid(&l->code, v);
 }
 
 /* 0; -ENOTSUP: it is another layout than is known; -ENOMEM. */
@@ -190,8 +268,10 @@ static int read_layout(struct v8_facts *f, struct elf_image *img)
 	const struct version_layout *v = version_of(f->version);
 	int r = v ? check_expected(img) : -ENOTSUP;
 
-	if (r == 0)
-		r = read_exports(&f->layout, img);
+	if (r < 0)
+		return r;
+	f->layout.code = v->code;
+	r = read_exports(&f->layout, img);
 	if (r < 0)
 		return r;
 	f->layout.script_id = v->script_id;

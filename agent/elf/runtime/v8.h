@@ -15,6 +15,23 @@ struct elf_image;
 
 #define V8_VERSION(major, minor) ((uint32_t)(major) << 24 | (uint32_t)(minor) << 16)
 
+/*
+ * How V8 describes code that it has compiled. Which functions are inlined where is in the table of positions,
+ * which are pairs of numbers (offset of an instruction, position in a script), and in the DeoptimizationData,
+ * an array.
+ */
+struct v8_code_layout {
+	uint16_t type;		   /* of Code objects */
+	uint16_t header;	   /* bytes from the object with the instructions to the first of them */
+	uint16_t code;		   /* in that object: Code; 0: it is the Code itself */
+	uint16_t start, size;	   /* Code: address of the first instruction (0: it has none); u32 bytes */
+	uint16_t deopt, positions; /* Code: DeoptimizationData; the table */
+	/* DeoptimizationData, indices: functions that are inlined; SharedFunctionInfo of the code; where */
+	uint16_t literals, function, inlined;
+	uint16_t is_wrapped; /* another object leads to that SharedFunctionInfo */
+	uint16_t flag_bits;  /* of an instruction's offset in the table; 0: its sign is the flag */
+};
+
 /* Offsets in bytes from the start of an object, which is one byte before what a pointer to it says. */
 struct v8_layout {
 	uint16_t function_shared; /* JSFunction: SharedFunctionInfo */
@@ -26,10 +43,11 @@ struct v8_layout {
 	uint16_t script_id;					      /* Smi */
 	uint16_t map_type;					      /* Map: u16, type of its objects */
 	uint16_t shared_type, script_type, scope_type, bytecode_type; /* types of objects */
-	uint16_t scope_first;	  /* ScopeInfo: words behind the map and before names of variables */
-	uint16_t scope_is_packed; /* its flags are an u32; 0: a Smi */
-	uint16_t scope_function;  /* the kind of scope that a function is */
-	uint16_t bytecode_data;	  /* BytecodeArray: the bytecode */
+	uint16_t scope_first;	    /* ScopeInfo: words behind the map and before names of variables */
+	uint16_t scope_is_packed;   /* its flags are an u32; 0: a Smi */
+	uint16_t scope_function;    /* the kind of scope that a function is */
+	uint16_t bytecode_data;	    /* BytecodeArray: the bytecode */
+	struct v8_code_layout code; /* type 0: not known */
 };
 
 struct v8_facts {

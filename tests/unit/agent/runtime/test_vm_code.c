@@ -391,3 +391,108 @@ Test(vm_code, is_bounded)
 	cr_expect_gt(s.pieces, 1);
 	cr_expect_gt(s.full, 0);
 }
+
+/* --- V8, whose functions have the numbers that their frames have */
+
+#define OWN 0x1234567890abull
+#define INLINED 0x2234567890abull
+
+static int add_v8(struct vm_code *j, const struct piece *p, uint32_t id)
+{
+	_cleanup_buf_ struct buf b = {0};
+
+	put_record(&b, p);
+	memcpy(b.data + offsetof(struct vm_found, compile_id), &id, sizeof id);
+	memcpy(b.data + offsetof(struct vm_found, address), &p->start, sizeof p->start);
+	return vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
+							.runtime = RUNTIME_V8,
+							.tenant = 1,
+							.began_ns = now_ns,
+							.bytes = b.data,
+							.len = b.len});
+}
+
+static struct vm_code_frame v8_frame_of(struct vm_code *j, uint64_t address, uint64_t number, size_t expected,
+					uint64_t *words)
+{
+	struct vm_code_frame f = {.machine = MACHINE, .address = address, .number = number};
+
+	cr_expect_eq(vm_code_frames(j, &f, words, 8), expected);
+	return f;
+}
+
+Test(vm_code, functions_of_v8_that_are_inlined)
+{
+	_cleanup_(code_names_free_p) struct code_names *names = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct piece p = compiled;
+	struct vm_code_frame f;
+	uint64_t words[8];
+
+	code_names_new(&names, 1 << 20);
+	vm_code_new(&j, names, 1 << 20, mono_ns);
+	f = v8_frame_of(j, START + 4, OWN, 0, words);
+	cr_expect_not(f.known);
+	p.method = OWN;
+	p.inlined = INLINED;
+	cr_assert_eq(add_v8(j, &p, 77), 0);
+	f = v8_frame_of(j, START + 4, OWN, 4, words);
+	cr_expect(f.known);
+	cr_expect_eq(f.look, 0);
+	cr_expect_eq(words[0], frame_runtime_head(RUNTIME_V8, 1, INLINED));
+	cr_expect_eq(words[2], frame_runtime_head(RUNTIME_V8, 1, OWN));
+	(void)v8_frame_of(j, START + 12, OWN, 2, words);
+	cr_expect_eq(words[0], frame_runtime_head(RUNTIME_V8, 1, OWN));
+	cr_expect_not(code_names_has(names, INLINED), "names are reported apart");
+}
+
+Test(vm_code, code_of_v8_is_looked_at_again)
+{
+	_cleanup_(code_names_free_p) struct code_names *names = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct piece p = compiled, look = {.start = START, .name = ""};
+	struct vm_code_frame f;
+	uint64_t words[8];
+
+	code_names_new(&names, 1 << 20);
+	vm_code_new(&j, names, 1 << 20, mono_ns);
+	p.method = OWN;
+	p.inlined = INLINED;
+	cr_assert_eq(add_v8(j, &p, 77), 0);
+	now_ns += 300000000;
+	f = v8_frame_of(j, START + 4, OWN + 1, 0, words);
+	cr_expect(f.known, "code that is another function's");
+	cr_expect_eq(f.look, START);
+	cr_expect_eq(f.look_end, START + 0x40);
+	cr_expect_eq(f.look_id, 77);
+	f = v8_frame_of(j, START + 4, OWN, 4, words);
+	cr_expect_eq(f.look, 0);
+	now_ns += 800000000;
+	f = v8_frame_of(j, START + 4, OWN, 4, words);
+	cr_expect_eq(f.look, START);
+	look.answer = VM_SAME;
+	cr_assert_eq(add_v8(j, &look, 77), 0);
+	f = v8_frame_of(j, START + 4, OWN, 4, words);
+	cr_expect_eq(f.look, 0);
+	look.answer = VM_NOTHING;
+	cr_assert_eq(add_v8(j, &look, 77), 0);
+	f = v8_frame_of(j, START + 4, OWN, 0, words);
+	cr_expect_not(f.known);
+}
+
+Test(vm_code, no_room_for_code_of_v8)
+{
+	_cleanup_(code_names_free_p) struct code_names *names = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct piece p = compiled;
+	uint64_t words[8];
+
+	code_names_new(&names, 1 << 20);
+	vm_code_new(&j, names, 64, mono_ns);
+	p.method = OWN;
+	p.inlined = INLINED;
+	cr_assert_eq(add_v8(j, &p, 77), -ENOMEM);
+	cr_expect(v8_frame_of(j, START + 4, OWN, 0, words).full);
+	now_ns += 11000000000;
+	cr_expect_not(v8_frame_of(j, START + 4, OWN, 0, words).full);
+}
