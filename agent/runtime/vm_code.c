@@ -428,6 +428,24 @@ static int take_record(struct vm_code *j, struct machine *x, const struct vm_fou
 	return r;
 }
 
+/*
+ * There was no room. Functions of V8 get other numbers when their objects move, so what is known of them
+ * grows for as long as the process runs: then it begins anew.
+ */
+static void is_full(struct vm_code *j, struct machine *x)
+{
+	const struct machine was = *x;
+
+	if (x->runtime == RUNTIME_V8) {
+		machine_free(j, x);
+		x = machine_get(j, was.index, was.tenant);
+	}
+	if (!x)
+		return;
+	x->runtime = was.runtime;
+	x->full_ns = j->mono_ns();
+}
+
 int vm_code_add(struct vm_code *j, const struct vm_code_records *records)
 {
 	struct flat_reader from = flat_read(records->bytes, records->len);
@@ -453,7 +471,7 @@ int vm_code_add(struct vm_code *j, const struct vm_code_records *records)
 	}
 	j->stats.bad += r == -EBADMSG;
 	if (x && r == -ENOMEM)
-		x->full_ns = j->mono_ns();
+		is_full(j, x);
 	return r;
 }
 

@@ -17,6 +17,8 @@
 
 #define PATIENCE_MS 1000u /* memory of a process may be such that a read of it is never answered */
 #define ANSWER_MAX (32u << 20)
+#define REPORTS_MAX (16u << 20) /* bytes of them; the records have the remainder */
+#define RECORDS_MAX (ANSWER_MAX - REPORTS_MAX - 64u)
 #define REPORTED_MAX 4096u /* functions that a job has reported; power of two */
 
 /* The wishes follow. */
@@ -49,7 +51,7 @@ static int read_user(void *data, void *to, __u32 bytes, __u64 address)
 	return vm_read(&k->memory, to, address, bytes);
 }
 
-/* Reports a function, unless the job has done so. 0; -ENOENT: it cannot be read; -ENOMEM. */
+/* Reports a function, unless the job has done so. 0; -ENOENT: it cannot be read; -ENOMEM; -E2BIG. */
 static int report(struct look *k, uint64_t number, uint64_t shared)
 {
 	uint64_t *reported = &k->reported[number >> 8 & (REPORTED_MAX - 1)];
@@ -61,6 +63,8 @@ static int report(struct look *k, uint64_t number, uint64_t shared)
 	bytes = (uint64_t)report_v8(number, shared);
 	if (!bytes)
 		return -ENOENT;
+	if (k->reports.len + sizeof bytes + bytes > REPORTS_MAX)
+		return -E2BIG;
 	r = buf_append(&k->reports, &bytes, sizeof bytes);
 	if (r == 0)
 		r = buf_append(&k->reports, &k->deep, bytes);
@@ -69,7 +73,7 @@ static int report(struct look *k, uint64_t number, uint64_t shared)
 	return r;
 }
 
-/* The numbers of all functions, and their reports. 0; -ENOENT: of one, it is not known; -ENOMEM. */
+/* The numbers of all functions, and their reports. 0; -ENOENT: of one, it is not known; -ENOMEM; -E2BIG. */
 static int number_functions(struct look *k)
 {
 	const struct v8_inlined *x = &k->inlined;
@@ -107,6 +111,14 @@ static int put_names(struct look *k)
 	return r == 0 ? buf_append(to, x->places, x->n_places * sizeof x->places[0]) : r;
 }
 
+/* Puts a whole record. 0; -ENOMEM; -E2BIG: there is no room for it. */
+static int put_record(struct look *k, struct vm_found *f)
+{
+	if (k->records.len + sizeof *f + k->names.names.len > RECORDS_MAX)
+		return -E2BIG;
+	return vm_records_put(&k->names, f, NULL);
+}
+
 /*
  * A number that is another one when the code is, or when the number of its function is: objects move, and
  * have another number then.
@@ -140,7 +152,7 @@ static int look_at_code(struct look *k, struct vm_found *f)
 	f->start = k->code.start;
 	f->end = k->code.end;
 	f->compile_id = id_of(k);
-	return vm_records_put(&k->names, f, NULL);
+	return put_record(k, f);
 }
 
 /* No code of V8's is there: that is known of this address for a while. */
@@ -157,7 +169,7 @@ static int put_nothing(struct look *k, const struct vm_wanted *w, struct vm_foun
 	f->answer = VM_CODE;
 	f->start = w->address;
 	f->end = w->address + 1;
-	return vm_records_put(&k->names, f, NULL);
+	return put_record(k, f);
 }
 
 /* As vm_records_make wants it. */
@@ -170,7 +182,7 @@ static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 		return r == 0 ? look_at_code(k, f) : r == -E2BIG ? r : put_nothing(k, w, f);
 	if (r == 0 && k->code.start == w->address && k->code.end == w->end && id_of(k) == w->compile_id)
 		f->answer = VM_SAME;
-	return vm_records_put(&k->names, f, NULL);
+	return put_record(k, f);
 }
 
 /* The reports with their bytes in front, then the records. */
@@ -204,7 +216,7 @@ static int run(struct parser_job *job)
 	k->names.to = &k->records;
 	r = vm_records_make(&k->names, &request, k->head.n, look, k);
 	env_current = before;
-	if (r == 0)
+	if (r == 0 || r == -E2BIG) /* the others will be requested again */
 		r = put_answer(k, job->answer);
 	vm_records_fini(&k->names);
 	buf_fini(&k->reports);

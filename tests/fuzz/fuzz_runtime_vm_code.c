@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a parser process sends of a Java virtual machine's code: records without rows. */
+/* What a parser process sends of the code of Java's virtual machine, or of V8: records without rows. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static uint64_t mono_ns(void)
 	return now_ns += 100000000;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void run(enum frame_runtime runtime, const uint8_t *data, size_t size)
 {
 	struct code_names *names = NULL;
 	struct vm_code *j = NULL;
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (code_names_new(&names, MAX_BYTES) == 0 && vm_code_new(&j, names, MAX_BYTES, mono_ns) == 0) {
 		const int r = vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
-								       .runtime = RUNTIME_JVM,
+								       .runtime = runtime,
 								       .tenant = 1,
 								       .began_ns = mono_ns(),
 								       .bytes = data,
@@ -44,10 +44,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			size_t n;
 
 			__builtin_memcpy(&f.address, data + i, sizeof f.address);
+			__builtin_memcpy(&f.number, data + i - 8, sizeof f.number);
 			n = vm_code_frames(j, &f, words, 64);
 			require(n <= 64 && n % 2 == 0);
 			for (size_t k = 0; k < n; k += 2)
-				require(frame_runtime_of(words[k]) == RUNTIME_JVM);
+				require(frame_runtime_of(words[k]) == runtime);
 		}
 		vm_code_stats(j, &s);
 		require(s.bytes <= MAX_BYTES);
@@ -57,5 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	vm_code_free(j);
 	code_names_free(names);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	run(RUNTIME_JVM, data, size);
+	run(RUNTIME_V8, data, size);
 	return 0;
 }

@@ -496,3 +496,29 @@ Test(vm_code, no_room_for_code_of_v8)
 	now_ns += 11000000000;
 	cr_expect_not(v8_frame_of(j, START + 4, OWN, 0, words).full);
 }
+
+/* Functions get other numbers when their objects move. */
+Test(vm_code, code_of_v8_begins_anew_where_there_is_no_room)
+{
+	_cleanup_(code_names_free_p) struct code_names *names = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct piece p = compiled;
+	struct vm_code_stats stats;
+	uint64_t words[8];
+	int r = 0;
+
+	code_names_new(&names, 1 << 20);
+	vm_code_new(&j, names, 8192, mono_ns);
+	for (uint64_t i = 0; i < 1000 && r == 0; i++) {
+		p.method = OWN + i;
+		p.inlined = INLINED + i;
+		r = add_v8(j, &p, 77);
+	}
+	cr_assert_eq(r, -ENOMEM);
+	vm_code_stats(j, &stats);
+	cr_expect_eq(stats.bytes, 0);
+	cr_expect_eq(stats.methods, 0);
+	cr_expect(v8_frame_of(j, START + 4, OWN, 0, words).full);
+	cr_assert_eq(add_v8(j, &p, 77), 0);
+	(void)v8_frame_of(j, START + 4, p.method, 4, words);
+}
