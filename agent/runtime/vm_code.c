@@ -24,11 +24,11 @@
 #include "bpf/abi.h"
 
 #define MACHINES_MAX 1024u
-#define METHODS_MAX 262144u	  /* of a machine */
-#define PIECES_MAX 65536u	  /* of a machine */
-#define LOOK_NS (NS_PER_SEC / 4)  /* between looks at a method */
-#define V8_LOOK_NS NS_PER_SEC	  /* between looks at code of V8 */
-#define FULL_NS (10 * NS_PER_SEC) /* until there may be room again */
+#define METHODS_MAX 262144u	    /* of a machine */
+#define PIECES_MAX 65536u	    /* of a machine */
+#define LOOK_NS (NS_PER_SEC / 4)    /* between looks at a method */
+#define V8_LOOK_NS (2 * NS_PER_SEC) /* between looks at code of V8 */
+#define FULL_NS (10 * NS_PER_SEC)   /* until there may be room again */
 
 struct method {
 	struct map_node node;
@@ -512,8 +512,11 @@ static void put_pending(struct vm_code *j, struct machine *x, struct piece *p, s
 static bool is_of_function(struct vm_code *j, const struct piece *p, struct vm_code_frame *f)
 {
 	const bool is = p->methods[0]->number == f->number;
+	const uint64_t now_ns = j->mono_ns();
+	/* all pieces at the same time: that is one job */
+	const bool due = now_ns / V8_LOOK_NS != p->since_ns / V8_LOOK_NS;
 
-	if (j->mono_ns() - p->since_ns >= (is || !p->methods[0]->number ? V8_LOOK_NS : LOOK_NS)) {
+	if (due || (!is && p->methods[0]->number && now_ns - p->since_ns >= LOOK_NS)) {
 		f->look = p->start;
 		f->look_end = p->end;
 		f->look_id = p->compile_id;

@@ -456,6 +456,7 @@ Test(vm_code, code_of_v8_is_looked_at_again)
 
 	code_names_new(&names, 1 << 20);
 	vm_code_new(&j, names, 1 << 20, mono_ns);
+	now_ns = 10000000000;
 	p.method = OWN;
 	p.inlined = INLINED;
 	cr_assert_eq(add_v8(j, &p, 77), 0);
@@ -467,7 +468,7 @@ Test(vm_code, code_of_v8_is_looked_at_again)
 	cr_expect_eq(f.look_id, 77);
 	f = v8_frame_of(j, START + 4, OWN, 4, words);
 	cr_expect_eq(f.look, 0);
-	now_ns += 800000000;
+	now_ns += 2000000000;
 	f = v8_frame_of(j, START + 4, OWN, 4, words);
 	cr_expect_eq(f.look, START);
 	look.answer = VM_SAME;
