@@ -178,11 +178,14 @@ static int on_function(struct process *p, uint64_t since_ns, struct generated_re
 	struct agent *a = data;
 	struct symbol_jit_code code;
 	int r = a->runtimes ? runtimes_find_vm(a->runtimes, p, request) : -ENOENT;
+	const bool v8 = r == 0 &&
+			request->vm.kind == VM_V8; /* has code that it does not know itself: WebAssembly's */
 
-	if (r != -ENOENT)
+	if (r != -ENOENT && !v8)
 		return r;
 	r = report_code_at(a->report, p, request->address, since_ns, &code);
-
+	if (v8 && r == -ENOENT)
+		return 0;
 	if (r < 0)
 		return r;
 	request->start = code.start;

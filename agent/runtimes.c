@@ -770,7 +770,7 @@ static enum vm_kind vm_of_sample(const struct runtimes *r, struct compiled_frame
 	const struct process *p = r->task->process;
 	const struct generated_stats code = p->maps ? code_of(r, p) : (struct generated_stats){0};
 
-	return code.vm_known ? code.vm : seen.java ? VM_HOTSPOT : VM_NONE;
+	return code.vm_known && code.vm != VM_V8 ? code.vm : seen.java ? VM_HOTSPOT : VM_NONE;
 }
 
 /* Counts a sample. `unnamed`: code of which nothing is known is in it, if it is a virtual machine's. */

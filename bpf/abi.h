@@ -207,11 +207,12 @@ struct unwind_rule {
 #define RUNTIME_CODE_BYTES_MAX 112u  /* of a code object that go into its number */
 #define RUNTIME_FRAMES_MAX 512u	     /* in a record */
 #define RUNTIME_SEGMENTS_MAX 64u     /* in a record; more are one with the last */
-#define RUNTIME_TEXT_MAX 512u	     /* bytes of a string object that are sent */
-#define RUNTIME_LINES_MAX 16384u     /* bytes of a line table that are sent */
-#define RUNTIME_NAMES_A_SAMPLE 64u   /* code objects that are sent with one sample */
-#define RUNTIME_NAMES_BYTES 49152u   /* of them; so that no process takes all of their ring */
-#define RUNTIME_SLOTS_BYTES 512u     /* of thread-local variables that are searched at once */
+#define V8_SEGMENTS_MAX 128u	   /* of V8, of one function each; there is room for as many of any runtime */
+#define RUNTIME_TEXT_MAX 512u	   /* bytes of a string object that are sent */
+#define RUNTIME_LINES_MAX 16384u   /* bytes of a line table that are sent */
+#define RUNTIME_NAMES_A_SAMPLE 64u /* code objects that are sent with one sample */
+#define RUNTIME_NAMES_BYTES 49152u /* of them; so that no process takes all of their ring */
+#define RUNTIME_SLOTS_BYTES 512u   /* of thread-local variables that are searched at once */
 
 #define RUNTIME_WALK_ENTRY 1u /* the kind of a frame has a bit of entry_mask: it is the last of its segment */
 #define RUNTIME_WALK_EACH 2u  /* each frame is a segment */

@@ -20,7 +20,7 @@
 #define RUNTIME_KEYS_MAX 32u	      /* pthread keys whose values lie in the thread control block itself */
 /* Where the part is kept during the native walk, in frames[]: its segments, then its words. */
 #define RUNTIME_KEPT RECORD_FRAMES
-#define RUNTIME_KEPT_WORDS (RUNTIME_KEPT + RUNTIME_SEGMENTS_MAX * RUNTIME_SEGMENT_WORDS)
+#define RUNTIME_KEPT_WORDS (RUNTIME_KEPT + V8_SEGMENTS_MAX * RUNTIME_SEGMENT_WORDS)
 #define RUNTIME_SEGMENT_WORDS (sizeof(struct runtime_segment) / 8)
 /*
  * Behind what is kept, in frames[]: what is read at once to make a number of. The stack has no room for it:
@@ -41,6 +41,8 @@
 UNWIND_FN int ruby_enter(__u64 context);
 UNWIND_FN int ruby_first(void);
 
+_Static_assert((V8_SEGMENTS_MAX & (V8_SEGMENTS_MAX - 1)) == 0 && V8_SEGMENTS_MAX >= RUNTIME_SEGMENTS_MAX,
+	       "V8_SEGMENTS_MAX");
 _Static_assert(RUNTIME_KEPT_WORDS + 2 * RUNTIME_FRAMES_MAX <= RUNTIME_SCRATCH, "RUNTIME_SCRATCH");
 _Static_assert(RUNTIME_CODE_BYTES_MAX < RUNTIME_SCRATCH_BYTES / 2, "RUNTIME_SCRATCH_BYTES");
 
@@ -51,7 +53,7 @@ static __always_inline int user_word(__u64 address, __u64 *ret)
 
 static __always_inline struct runtime_segment *runtime_segment(struct unwind_area *a, __u64 i)
 {
-	BOUND(i, RUNTIME_SEGMENTS_MAX - 1);
+	BOUND(i, V8_SEGMENTS_MAX - 1);
 	return (struct runtime_segment *)(a->frames + RUNTIME_KEPT) + i;
 }
 

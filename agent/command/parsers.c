@@ -19,6 +19,7 @@
 #include "agent/unwind/table_job.h"
 #include "agent/unwind/v8_code_job.h"
 #include "agent/unwind/v8_job.h"
+#include "agent/unwind/v8_rows_job.h"
 
 /*
  * Of memory.total, a quarter is for unwind tables. With the remainder the tables of the largest programs can
@@ -28,9 +29,9 @@
 #define MEMORY_SHARE 0.75
 
 static const struct parser_operation *const operations[] = {
-	&table_operation,    &symbol_operation,	  &rule_operation,     &code_operation,
-	&jit_open_operation, &jit_read_operation, &hotspot_operation,  &v8_operation,
-	&beam_operation,     &dotnet_operation,	  &pdb_open_operation, &v8_code_operation};
+	&table_operation,    &symbol_operation,	 &rule_operation,   &code_operation, &jit_open_operation,
+	&jit_read_operation, &hotspot_operation, &v8_operation,	    &beam_operation, &dotnet_operation,
+	&pdb_open_operation, &v8_code_operation, &v8_rows_operation};
 
 void parsers_start(void)
 {

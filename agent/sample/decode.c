@@ -47,8 +47,9 @@ static bool take_runtime(struct reader *r, struct sample_view *v)
 {
 	const struct runtime_part *p = take(r, sizeof *p);
 
-	if (!p || p->n_segments > RUNTIME_SEGMENTS_MAX || p->n_words > 2 * RUNTIME_FRAMES_MAX ||
-	    p->n_words % 2 || p->reason >= RUNTIME_REASONS_N || p->runtime >= RUNTIMES)
+	if (!p || p->n_segments > (p->runtime == RUNTIME_V8 ? V8_SEGMENTS_MAX : RUNTIME_SEGMENTS_MAX) ||
+	    p->n_words > 2 * RUNTIME_FRAMES_MAX || p->n_words % 2 || p->reason >= RUNTIME_REASONS_N ||
+	    p->runtime >= RUNTIMES)
 		return false;
 	v->runtime = p;
 	v->segments = take(r, p->n_segments * sizeof *v->segments);

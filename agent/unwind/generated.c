@@ -642,11 +642,11 @@ static int take_code(struct generated *g, const struct vm_record *x)
 static int take_record(struct generated *g, const struct vm_wanted *w, const struct vm_record *x)
 {
 	struct vm_found f = x->found;
-	bool wanted = f.answer == VM_CODE || f.answer == VM_METHOD;
+	bool wanted = (f.answer == VM_CODE || f.answer == VM_METHOD) && g->vm.vm.kind != VM_V8;
 	int r = 0;
 
 	if (w->wish == VM_WANT_CHECK)
-		wanted |= take_check(g, w, &f);
+		wanted |= take_check(g, w, &f); /* of code that V8 has freed, nobody waits for that */
 	if (f.answer == VM_CODE)
 		r = take_code(g, x);
 	if (r < 0 || !wanted)

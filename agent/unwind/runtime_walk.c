@@ -394,6 +394,8 @@ static bool vm_of(struct vm *ret, const struct runtime_facts *f, uint64_t bias, 
 	else if (f->kind == RUNTIME_FILE_DOTNET && f->dotnet.known)
 		*ret = (struct vm){.kind = VM_DOTNET,
 				   .dotnet = {f->dotnet.dac_table + bias, f->dotnet.version >> 24}};
+	else if (f->kind == RUNTIME_FILE_V8 && f->v8.known && f->v8.layout.code.type)
+		*ret = (struct vm){.kind = VM_V8, .v8 = f->v8.layout};
 	return ret->kind != VM_NONE;
 }
 

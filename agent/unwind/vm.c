@@ -51,6 +51,8 @@ int vm_process_run(struct vm_process *p, struct parser_session *session, const s
 		r = run_beam(p, session, target, wanted, n, answer);
 	else if (p->vm.kind == VM_DOTNET)
 		r = run_dotnet(p, session, target, wanted, n, answer);
+	else if (p->vm.kind == VM_V8)
+		r = v8_rows_job_run(session, target->mem, &p->vm.v8, wanted, n, answer);
 	p->known |= r == 0;
 	p->refused = is_refusal(r) ? r : 0;
 	return r;

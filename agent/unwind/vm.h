@@ -13,8 +13,10 @@
 #include "agent/unwind/beam_job.h"
 #include "agent/unwind/dotnet_job.h"
 #include "agent/unwind/hotspot_job.h"
+#include "agent/unwind/v8_rows_job.h"
 
-enum vm_kind { VM_NONE, VM_HOTSPOT, VM_BEAM, VM_DOTNET, VM_KINDS };
+/* Of V8, the rows of its code are made here; what it is called, others know (v8_code_job.h). */
+enum vm_kind { VM_NONE, VM_HOTSPOT, VM_BEAM, VM_DOTNET, VM_V8, VM_KINDS };
 
 /* What leads to its tables: process addresses. */
 struct vm {
@@ -23,6 +25,7 @@ struct vm {
 		struct hotspot_vm hotspot;
 		struct beam_vm beam;
 		struct dotnet_vm dotnet;
+		struct v8_layout v8;
 	};
 };
 

@@ -30,6 +30,7 @@
 #include "agent/unwind/table_job.h"
 #include "agent/unwind/v8_code_job.h"
 #include "agent/unwind/v8_job.h"
+#include "agent/unwind/v8_rows_job.h"
 
 #define FDS_MAX 3u
 
@@ -113,7 +114,7 @@ static void run(const struct head *head, const uint8_t *request, struct files *f
 	static const struct parser_operation *const operations[] = {
 		&table_operation,    &symbol_operation,	  &rule_operation,    &code_operation,
 		&jit_open_operation, &jit_read_operation, &hotspot_operation, &v8_operation,
-		&beam_operation,     &dotnet_operation,	  &v8_code_operation};
+		&beam_operation,     &dotnet_operation,	  &v8_code_operation, &v8_rows_operation};
 	const struct parser_operation *operation = operations[head->operation % ARRAY_SIZE(operations)];
 	_cleanup_free_ uint8_t *own = malloc(head->request + 1u); /* its end is watched */
 	_cleanup_buf_ struct buf answer = {0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The first bytes say what is known of the code, the others are code that a process has generated, of this
- * machine or of arm64. The rows
- * must begin at 0 and go up inside of the code; at the instruction that ran there is a rule or a reason.
+ * machine or of arm64. The rows must begin at 0 and go up inside of the code; at the instruction that ran,
+ * there is a rule or a reason.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -59,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	code.va = VA + (data[0] >> 4); /* functions are not always aligned */
 	code.function = data[0] & 1;
 	code.frame_pointer = data[0] & 2;
+	code.single = code.function && data[0] & 8;
 	code.code = data + HEAD_BYTES;
 	code.n = size - HEAD_BYTES < CODE_BYTES_MAX ? (uint32_t)(size - HEAD_BYTES) : CODE_BYTES_MAX;
 	code.wanted = (uint32_t)(data[1] | data[2] << 8) % code.n;

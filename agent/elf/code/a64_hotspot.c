@@ -242,7 +242,7 @@ int a64_hotspot_rows(struct memory_rows *ret, const struct memory_code *code, en
 
 	if (frame_bytes >= PAIR_BYTES)
 		f.usual = (struct hotspot_frame){.depth = (int32_t)frame_bytes, .saved = PAIR_BYTES};
-	if (kind == HOTSPOT_CODE_STUBS)
+	if (kind == HOTSPOT_CODE_STUBS || kind == HOTSPOT_CODE_ADAPTERS)
 		r = analyse(&made, code);
 	else if (kind == HOTSPOT_CODE_FRAMELESS)
 		r = put(&f, 0);

@@ -375,13 +375,6 @@ bool flow_meet(struct flow_state *s, const struct flow_state *other, bool *ret_c
 	return s->known || s->sp.valid || s->bp.valid;
 }
 
-static uint8_t dwarf_of(uint8_t reg)
-{
-	static const uint8_t numbers[8] = {0, 2, 1, 3, 7, 6, 4, 5};
-
-	return reg < 8 ? numbers[reg] : reg;
-}
-
 /* Whether rbp points to the frame record of the function: to the caller's rbp, below the return address. */
 static bool has_record(const struct flow_state *s)
 {
@@ -403,19 +396,19 @@ struct elf_rule flow_rule(const struct flow_state *s)
 
 	if (base == X86_NO_REG && slot->valid) {
 		r.cfa_kind = CFA_DEREF_REG;
-		r.cfa_reg = dwarf_of(s->bp.valid ? X86_BP : X86_SP);
+		r.cfa_reg = x86_dwarf_number(s->bp.valid ? X86_BP : X86_SP);
 		r.cfa_off = slot->at;
 		r.cfa_add = slot->add;
 	} else {
 		for (uint8_t i = X86_REGS; base == X86_NO_REG && i-- > 0;)
 			base = is_known(s, i) ? i : base;
 		r.cfa_kind = CFA_REG_OFF;
-		r.cfa_reg = dwarf_of(base);
+		r.cfa_reg = x86_dwarf_number(base);
 		r.cfa_off = s->reg[base];
 	}
 	if (s->fp_at == FLOW_FP_SAVED && s->fp_bp.valid)
 		r.fp = (struct elf_reg_rule){
-			.kind = REG_DEREF_REG, .reg = dwarf_of(X86_BP), .off = s->fp_bp.at};
+			.kind = REG_DEREF_REG, .reg = x86_dwarf_number(X86_BP), .off = s->fp_bp.at};
 	else if (s->fp_at > 0)
 		r.fp.kind = REG_UNDEFINED;
 	else if (s->fp_at)

@@ -12,6 +12,11 @@ enum hotspot_code_kind {
 	HOTSPOT_CODE_FRAMELESS,	  /* everywhere as at a function's entry */
 	HOTSPOT_CODE_CALLS,	  /* where its frame is of known size, it calls; else nothing is known */
 	HOTSPOT_CODE_INTERPRETER, /* frames of interpreted methods (CFA_INTERPRETED) */
+	/*
+	 * Entries that rearrange arguments: as STUBS, but the interpreter's calls of them leave return
+	 * addresses that are behind no call.
+	 */
+	HOTSPOT_CODE_ADAPTERS,
 	HOTSPOT_CODE_KINDS,
 };
 

@@ -4,6 +4,9 @@
  * that a jump has brought there, or else the kind's usual one: in a method, its frame; among stubs, another
  * function begins. So the slow paths behind a method's last return, which most of its methods have, need no
  * search for what leads to them.
+ *
+ * Some code keeps the stack pointer while it makes room of an amount that is not the same on all ways, or
+ * aligns the stack: searches in strings, in a method; adapters, which rearrange arguments.
  */
 #include "agent/elf/code/hotspot_rows.h"
 
@@ -19,6 +22,8 @@
 #define DWARF_FP 6
 #define DWARF_SP 7
 #define FRAME_MAX (1 << 20)
+#define CALLEE_SAVED \
+	(1u << X86_BX | 0xf000u) /* registers that a function leaves as they are: rbx, r12 to r15 */
 #define STUB_ALIGN 16u
 #define UD0_BYTES 3u
 #define PATCH_BYTES 5u	   /* of a jump */
@@ -60,9 +65,38 @@ static struct elf_rule rule_of(const struct follower *f)
 	return rule;
 }
 
+/* Whether it takes the stack pointer that is kept to find the CFA. */
+static bool needs_kept(const struct hotspot_frame *s)
+{
+	if (s->record)
+		return false;
+	if (s->on_stack)
+		return s->depth != s->kept + s->slot + 8;
+	return s->in_register && s->depth != s->kept;
+}
+
+static struct elf_rule by_kept(const struct follower *f)
+{
+	const struct hotspot_frame *s = &f->now;
+	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF, .flags = f->flags};
+
+	rule.cfa_reg = x86_dwarf_number(s->keeper);
+	rule.cfa_off = s->kept;
+	if (s->on_stack) {
+		rule.cfa_kind = CFA_DEREF_REG;
+		rule.cfa_reg = DWARF_SP;
+		rule.cfa_off = s->slot;
+		rule.cfa_add = s->kept;
+	}
+	rule.ra = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -8};
+	if (s->saved)
+		rule.fp = (struct elf_reg_rule){.kind = REG_CFA_OFF, .off = -16};
+	return rule;
+}
+
 static int put(struct follower *f, uint32_t off)
 {
-	const struct elf_rule rule = rule_of(f);
+	const struct elf_rule rule = needs_kept(&f->now) ? by_kept(f) : rule_of(f);
 
 	return memory_rows_add(f->rows, off, &rule);
 }
@@ -79,10 +113,33 @@ static void set_depth(struct hotspot_frame *s, int64_t depth)
 	s->depth = s->depth && depth >= 8 && depth <= FRAME_MAX ? (int32_t)depth : 0;
 }
 
+/* The stack pointer is the one again that was kept. */
+static void restore(struct follower *f)
+{
+	f->now.depth = f->now.kept;
+	f->now.in_register = f->now.on_stack = false;
+}
+
+/* The stack pointer moves by a number of bytes. */
+static void move_slot(struct hotspot_frame *s, int64_t bytes)
+{
+	s->slot -= (int32_t)bytes;
+	s->on_stack &= s->slot >= 0 && s->slot < FRAME_MAX;
+}
+
 static void pop(struct follower *f, const struct x86_insn *insn)
 {
 	struct hotspot_frame *s = &f->now;
 
+	if (insn->reg == X86_SP) {
+		if (s->on_stack && !s->slot)
+			restore(f);
+		else
+			*s = f->kind == HOTSPOT_CODE_METHOD ? f->usual : (struct hotspot_frame){0};
+		return;
+	}
+	s->in_register &= insn->reg != s->keeper;
+	move_slot(s, 8);
 	if (insn->reg == X86_BP && (s->depth == 16 || s->record)) {
 		*s = (struct hotspot_frame){.depth = s->record && s->depth != 16 ? 0 : 8};
 		return;
@@ -95,11 +152,19 @@ static void pop(struct follower *f, const struct x86_insn *insn)
 	set_depth(s, (int64_t)s->depth - 8);
 }
 
-/* rsp = rbp + disp, or rsp + disp. */
+/* rsp = rbp + disp, or rsp + disp, or what was kept. */
 static void move_sp(struct follower *f, const struct x86_insn *insn, int32_t disp)
 {
 	struct hotspot_frame *s = &f->now;
 
+	if (s->in_register && insn->op == X86_MOVE && insn->base == s->keeper) {
+		restore(f);
+		return;
+	}
+	if (insn->base == X86_SP)
+		move_slot(s, disp);
+	else
+		s->on_stack = false;
 	if (insn->base == X86_SP)
 		set_depth(s, (int64_t)s->depth - disp);
 	else if (insn->base == X86_BP && s->record)
@@ -141,6 +206,23 @@ static bool sets(const struct x86_insn *insn, uint8_t reg)
 	return (has_reg && insn->reg == reg) || insn->writes & 1u << reg;
 }
 
+/* What an instruction that does not change the stack pointer does to what is kept of it. */
+static void keep(struct follower *f, const struct x86_insn *insn)
+{
+	struct hotspot_frame *s = &f->now;
+
+	if (insn->op == X86_MOVE && insn->base == X86_SP && insn->reg != X86_BP && s->depth >= 8 &&
+	    !s->in_register) {
+		s->in_register = true;
+		s->keeper = insn->reg;
+		s->kept = s->depth;
+	} else if (insn->op == X86_MOVE && s->in_register && insn->base == s->keeper) {
+		s->keeper = insn->reg;
+	} else if (s->in_register && sets(insn, s->keeper)) {
+		s->in_register = false;
+	}
+}
+
 /* What an instruction does to the stack pointer and to rbp. */
 static void apply(struct follower *f, const struct x86_insn *insn)
 {
@@ -148,6 +230,11 @@ static void apply(struct follower *f, const struct x86_insn *insn)
 
 	switch (insn->op) {
 	case X86_PUSH:
+		move_slot(s, -8);
+		if (s->in_register && insn->reg == s->keeper) {
+			s->on_stack = true;
+			s->slot = 0;
+		}
 		s->saved |= insn->reg == X86_BP && (s->depth == 8 || !s->depth);
 		set_depth(s, (int64_t)s->depth + 8);
 		return;
@@ -160,24 +247,36 @@ static void apply(struct follower *f, const struct x86_insn *insn)
 	case X86_STORE: /* mov [rsp + N], rbp in place of a push */
 		s->saved |= insn->reg == X86_BP && insn->base == X86_SP && s->depth &&
 			    s->depth - insn->disp == 16;
+		if (s->in_register && insn->reg == s->keeper && insn->base == X86_SP) {
+			s->on_stack = true;
+			s->slot = insn->disp;
+		}
 		return;
 	case X86_CALL: /* of the next instruction: pushes an address */
 		if (insn->disp == 0)
 			set_depth(s, (int64_t)s->depth + 8);
+		/* fall through */
+	case X86_CALL_FAR_AWAY:
+		s->in_register &= CALLEE_SAVED >> s->keeper & 1;
 		return;
 	default:
 		break;
 	}
 	if (sets(insn, X86_BP))
 		set_fp(f, insn);
-	if (!sets(insn, X86_SP))
+	if (!sets(insn, X86_SP)) {
+		keep(f, insn);
 		return;
-	if (insn->op == X86_ADD)
+	}
+	if (insn->op == X86_ADD) {
+		move_slot(s, insn->disp);
 		set_depth(s, (int64_t)s->depth - insn->disp);
-	else if (insn->op == X86_MOVE || insn->op == X86_LEA)
+	} else if (insn->op == X86_MOVE || insn->op == X86_LEA) {
 		move_sp(f, insn, insn->op == X86_LEA ? insn->disp : 0);
-	else
+	} else {
+		s->on_stack = false;
 		lose_sp(f, insn->op == X86_LOAD);
+	}
 }
 
 /*
@@ -217,7 +316,7 @@ static bool ends_flow(uint8_t op)
  */
 static uint32_t skip(struct follower *f, uint32_t at)
 {
-	if (f->kind != HOTSPOT_CODE_STUBS) {
+	if (f->kind != HOTSPOT_CODE_STUBS && f->kind != HOTSPOT_CODE_ADAPTERS) {
 		f->flags |= RULE_CHECKED;
 		return at + 1;
 	}
@@ -325,7 +424,7 @@ static int make_x86(struct memory_rows *ret, const struct memory_code *code, enu
 		r = follow_calls(&f);
 		break;
 	default:
-		if (kind == HOTSPOT_CODE_STUBS)
+		if (kind == HOTSPOT_CODE_STUBS || kind == HOTSPOT_CODE_ADAPTERS)
 			f.usual = entry;
 		r = follow(&f);
 	}

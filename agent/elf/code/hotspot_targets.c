@@ -3,7 +3,8 @@
 
 bool hotspot_frame_same(const struct hotspot_frame *a, const struct hotspot_frame *b)
 {
-	return a->depth == b->depth && a->saved == b->saved && a->record == b->record;
+	return a->depth == b->depth && a->saved == b->saved && a->record == b->record &&
+	       a->in_register == b->in_register && a->on_stack == b->on_stack;
 }
 
 void hotspot_targets_note(struct hotspot_targets *t, uint32_t off, const struct hotspot_frame *frame)

@@ -17,6 +17,13 @@ struct hotspot_frame {
 	int32_t depth; /* bytes from the stack pointer to the CFA */
 	int32_t saved; /* where the caller's frame pointer is; 0: in its register */
 	bool record;   /* the frame pointer points to it */
+	/*
+	 * x86-64: where an earlier stack pointer is kept, from which the CFA was `kept` bytes away: in a
+	 * register, or on the stack, `slot` bytes from the stack pointer.
+	 */
+	bool in_register, on_stack;
+	uint8_t keeper; /* enum x86_reg */
+	int32_t kept, slot;
 };
 
 struct hotspot_target {

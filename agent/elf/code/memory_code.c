@@ -43,7 +43,8 @@ static int analyse(struct elf_rows **ret, const struct memory_code *c, const str
 					 .code = c->code,
 					 .n = c->n,
 					 .starts = c->function ? &starts : NULL,
-					 .generated = true};
+					 .generated = true,
+					 .single = c->single};
 	int r = row_spans_init(&spans, NULL, 0);
 
 	if (r == 0)

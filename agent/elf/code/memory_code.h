@@ -30,6 +30,11 @@ struct memory_code {
 	uint32_t n;
 	/* A function begins at the first byte, and the other bytes are its own. Else nothing is known. */
 	bool function;
+	/*
+	 * Of a function: it makes a frame record, and no other begins in the code. What is not understood of
+	 * it has that record.
+	 */
+	bool single;
 	/* Its runtime vouches that the frame pointer points to the frame record in all of this code. */
 	bool frame_pointer;
 	/* The offset of an instruction that ran. Only the code around it is declared unknown if it is. */

@@ -198,7 +198,7 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 			      pending = none(NO_RULE_PENDING);
 	uint32_t record;
 
-	if (c->frame_pointer)
+	if (c->frame_pointer || (c->single && !begins_with_record(c, &record)))
 		return memory_rows_add(r, from, &by_record);
 	if (c->function && begins_with_record(c, &record))
 		return add_made(r, from, to, record, flags);
@@ -207,6 +207,70 @@ static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint3
 	return find_record(c, c->wanted, &record) && (record >= from || record + X86_RECORD_BYTES <= from)
 		       ? add_record(r, c, from, to, record)
 		       : memory_rows_add(r, from, &refused);
+}
+
+/* Whether the code gives a record up at this offset: mov rsp, rbp; pop rbp, or leave. *ret: behind that. */
+static bool gives_up_record(const struct memory_code *c, uint32_t at, uint32_t *ret)
+{
+	const uint8_t *code = c->code + at;
+	const bool moves = c->n - at >= 4 && code[0] == 0x48 && code[3] == 0x5d &&
+			   ((code[1] == 0x8b && code[2] == 0xe5) || (code[1] == 0x89 && code[2] == 0xec));
+
+	*ret = at + (moves ? 4 : 1);
+	return moves || code[0] == 0xc9;
+}
+
+/*
+ * Whether the function is entered with the frame record of one that it replaces (on-stack replacement): it
+ * gives one up, and makes none.
+ */
+static bool replaces_another(const struct memory_code *c)
+{
+	bool gives_up = false;
+	struct x86_insn insn;
+	uint32_t behind;
+
+	for (uint32_t at = 0; at < c->n; at += insn.len) {
+		insn = x86_decode(c->code + at, c->n - at);
+		if (x86_makes_record(c->code + at, c->n - at))
+			return false;
+		gives_up |= gives_up_record(c, at, &behind);
+		if (!insn.len)
+			break;
+	}
+	return gives_up;
+}
+
+/* Rows of such a function: behind the record, up to the last return or jump that leads away. */
+static int add_replacing(struct memory_rows *r, const struct memory_code *c)
+{
+	const struct elf_rule by_record = frame(DWARF_FP, 16, -16, 0), returns = frame(DWARF_SP, 8, 0, 0);
+	uint32_t at = 0, behind, reached = 0;
+	bool given_up = false;
+	int e = memory_rows_add(r, 0, &by_record);
+
+	while (e == 0 && at < c->n) {
+		const struct x86_insn insn = x86_decode(c->code + at, c->n - at);
+		const int64_t target = (int64_t)at + insn.len + insn.disp;
+
+		if (!insn.len)
+			return memory_rows_add(r, at, &by_record);
+		if (gives_up_record(c, at, &behind)) {
+			given_up = true;
+			at = behind;
+			e = at < c->n ? memory_rows_add(r, at, &returns) : 0;
+			continue;
+		}
+		if (given_up && insn.op == X86_BRANCH && target > reached && target < c->n)
+			reached = (uint32_t)target;
+		at += insn.len;
+		if (given_up && at > reached &&
+		    (insn.op == X86_RETURN || insn.op == X86_JUMP || insn.op == X86_JUMP_FAR_AWAY)) {
+			given_up = false;
+			e = at < c->n ? memory_rows_add(r, at, &by_record) : 0;
+		}
+	}
+	return e;
 }
 
 static const struct memory_analysis analysis = {asmrows_read_piece, add_unknown};
@@ -220,6 +284,7 @@ static int add_piece(struct memory_rows *r, const struct memory_code *c, uint32_
 		.code = c->code + from,
 		.n = n,
 		.function = c->function && !from,
+		.single = c->single,
 		.frame_pointer = c->frame_pointer,
 		.wanted = c->wanted >= from && c->wanted - from < n ? c->wanted - from : n};
 	int e = n ? memory_rows_analyse(&part, &piece, &analysis) : 0;
@@ -258,7 +323,7 @@ int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
 		return -ENOTSUP;
 	if (!code->n || code->n > MEMORY_CODE_MAX)
 		return -EFBIG;
-	while (r == 0 && v8_code_find(&v8, at, &f)) {
+	while (r == 0 && v8_code_find(&v8, at, &f) && !(code->single && f.start)) {
 		struct recognised x = {&made, code->function && !f.start ? 0 : RULE_CHECKED};
 
 		r = add_piece(&made, code, at, f.start - at);
@@ -266,7 +331,8 @@ int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
 			r = v8_code_rows(&v8, &f, add_recognised, &x, &at);
 	}
 	if (r == 0)
-		r = add_piece(&made, code, at, code->n - at);
+		r = code->single && !at && replaces_another(code) ? add_replacing(&made, code)
+								  : add_piece(&made, code, at, code->n - at);
 	if (r < 0)
 		return r;
 	*ret = made;

@@ -33,6 +33,8 @@ struct code_piece {
 	 * where the CFA is lost, a path ends without contradiction.
 	 */
 	bool generated;
+	/* Of these, one function, which begins with the piece: where it is not followed, no other begins. */
+	bool single;
 };
 
 #endif

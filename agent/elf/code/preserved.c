@@ -8,9 +8,6 @@
 #include "agent/elf/file/elf_image.h"
 #include "agent/elf/code/x86.h"
 
-/* DWARF number by the number in the encoding. */
-static const uint8_t dwarf_number[X86_REGS] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
-
 /* The registers that are written, by their number in the encoding; all if that is unknown. */
 static uint16_t written(const uint8_t *code, size_t n)
 {
@@ -61,6 +58,6 @@ uint32_t preserved_registers(const struct elf_image *img, uint64_t start, uint64
 	writes = written(code, n);
 	for (unsigned i = 0; i < X86_REGS; i++)
 		if (!(writes >> i & 1))
-			preserved |= 1u << dwarf_number[i];
+			preserved |= 1u << x86_dwarf_number((uint8_t)i);
 	return preserved;
 }

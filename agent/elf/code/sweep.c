@@ -1050,8 +1050,10 @@ static void explore_all(struct code_sweep *s)
 			read_starts(s, s->piece.starts ?: s->piece.exports);
 		explore_known(s);
 		explore_pointers(s);
-		explore_records(s);
-		explore_guesses(s);
+		if (!s->piece.single) {
+			explore_records(s);
+			explore_guesses(s);
+		}
 		if (!s->again || round == ROUNDS_MAX - 1)
 			return;
 		begin_again(s);

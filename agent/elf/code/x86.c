@@ -10,6 +10,7 @@
  * This is the inner loop of the analysis of code. Bytes are read without a check, since there are always
  * WINDOW_BYTES of them; at last the length is compared with what was really there.
  */
+#include "agent/base/cleanup.h"
 #include "agent/elf/code/x86.h"
 
 #include <string.h>
@@ -932,6 +933,13 @@ bool x86_ends_with_nop(const uint8_t *code, size_t end)
 			return true;
 	}
 	return false;
+}
+
+uint8_t x86_dwarf_number(uint8_t reg)
+{
+	static const uint8_t numbers[8] = {0, 2, 1, 3, 7, 6, 4, 5};
+
+	return reg < ARRAY_SIZE(numbers) ? numbers[reg] : reg;
 }
 
 bool x86_makes_record(const uint8_t *code, size_t n)

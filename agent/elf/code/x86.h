@@ -79,6 +79,8 @@ static inline struct x86_insn x86_decode(const uint8_t *code, size_t n)
 	x86_read(&insn, code, n);
 	return insn;
 }
+/* The DWARF number of a register. */
+uint8_t x86_dwarf_number(uint8_t reg);
 /* The first offset >= `at` that is not padding: nops of any length, int3, zeros. */
 uint32_t x86_padding(const uint8_t *code, uint32_t n, uint32_t at);
 /* The length of the nops at `code`. Nops, unlike other padding, may be executed. */

@@ -100,7 +100,7 @@ static enum hotspot_code_kind kind_of(const char *name, uint32_t frame_bytes)
 	} kinds[] = {
 		{"nmethod", HOTSPOT_CODE_METHOD},	    {"native nmethod", HOTSPOT_CODE_NATIVE},
 		{"Interpreter", HOTSPOT_CODE_INTERPRETER},  {"StubRoutines", HOTSPOT_CODE_STUBS},
-		{"vtable chunks", HOTSPOT_CODE_FRAMELESS},  {"I2C/C2I adapters", HOTSPOT_CODE_STUBS},
+		{"vtable chunks", HOTSPOT_CODE_FRAMELESS},  {"I2C/C2I adapters", HOTSPOT_CODE_ADAPTERS},
 		{"DeoptimizationBlob", HOTSPOT_CODE_CALLS}, {"UncommonTrapBlob", HOTSPOT_CODE_CALLS},
 		{"ExceptionBlob", HOTSPOT_CODE_CALLS},	    {"SafepointBlob", HOTSPOT_CODE_CALLS},
 	};

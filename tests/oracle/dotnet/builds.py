@@ -56,7 +56,7 @@ def lines_of(program):
     return os.path.splitext(program)[0] + ".pdb"
 
 
-def compile_program():
+def compile_sources(target, sources):
     """Writes the program and, beside it, the file with its lines, by Roslyn, which runs on the runtime. Its driver is compiled by mcs,
     which makes no such file. Two at once write the same."""
     os.makedirs(CACHE, exist_ok=True)
@@ -64,11 +64,14 @@ def compile_program():
         driver = os.path.join(folder, "csc.exe")
         run("mcs", "-sdk:4.5", f"-out:{driver}", "-r:System.Core", os.path.join(SUPPORT, "dotnet", "csc.cs"))
         compiler = put_in(os.path.join(folder, "runtime"), driver)
-        target = os.path.join(folder, os.path.basename(Build.program))
-        run(compiler, os.path.join(packages(), "@wasmsharp", "core"), target, "portable",
-            *(os.path.join(HERE, x) for x in ("Chains.cs", "Churn.cs")), env=ENVIRONMENT)
-        for file in (target, lines_of(target)):
-            os.replace(file, os.path.join(CACHE, os.path.basename(file)))
+        new = os.path.join(folder, os.path.basename(target))
+        run(compiler, os.path.join(packages(), "@wasmsharp", "core"), new, "portable", *sources, env=ENVIRONMENT)
+        for file in (new, lines_of(new)):
+            os.replace(file, os.path.join(os.path.dirname(target), os.path.basename(file)))
+
+
+def compile_program():
+    compile_sources(Build.program, [os.path.join(HERE, x) for x in ("Chains.cs", "Churn.cs")])
 
 
 def put_in(folder, program):

@@ -101,7 +101,8 @@ public static class Csc {
         var parsing = New(csharp, "CSharp.CSharpParseOptions", Value(csharp, "CSharp.LanguageVersion", "Latest"));
         var trees = ArrayOf("SyntaxTree", sources.Select(x => Tree(x, parsing)).ToArray());
         var references = ArrayOf("MetadataReference",
-            Directory.GetFiles(runtime, "System*.dll").Select(Reference).Where(x => x != null).ToArray());
+            new[] {"System*.dll", "Microsoft.AspNetCore*.dll", "Microsoft.Extensions*.dll"}.SelectMany(x => Directory.GetFiles(runtime, x))
+                .Select(Reference).Where(x => x != null).ToArray());
         var options = New(csharp, "CSharp.CSharpCompilationOptions", AtPlaces(19, 0, Value(common, "OutputKind", "ConsoleApplication"),
             6, Value(common, "OptimizationLevel", "Release"), 8 /* unsafe code */, true, 18 /* deterministic */, true));
         return Call(csharp.GetType("Microsoft.CodeAnalysis.CSharp.CSharpCompilation"), null, "Create", 4,

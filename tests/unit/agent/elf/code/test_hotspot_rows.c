@@ -91,7 +91,7 @@ static const struct rows_case cases[] = {
 	       "\xe8\x00"
 	       "\x10\x00\x00\x49\x8b\xe4\x90\xc9\x85\xc0\xc3"),
 	 .kind = HOTSPOT_CODE_NATIVE, .frame = 64,
-	 .expected = "0 rsp+8; 7 rsp+64'; 8 rsp+8; 9 rsp+16'; 10 rsp+64'; 17 rbp+16'; 21 rsp+8"},
+	 .expected = "0 rsp+8; 7 rsp+64'; 8 rsp+8; 9 rsp+16'; 10 rsp+64'; 17 rbp+16'; 1f rsp+64'; 21 rsp+8"},
 	/* pop rax; and rsp, -16; push rax; push rbp; mov rbp, rsp; sub rsp, 64; nop */
 	{"a frame on a stack that was aligned before",
 	 BYTES("\x58\x48\x83\xe4\xf0\x50\x55\x48\x8b\xec\x48\x83\xec\x40\x90"), .kind = HOTSPOT_CODE_NATIVE,
@@ -107,6 +107,30 @@ static const struct rows_case cases[] = {
 	{"stubs and data",
 	 BYTES("\x06\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x5b\xc3"),
 	 .kind = HOTSPOT_CODE_STUBS, .expected = "0 refused; 10 rsp+8!; 11 rsp+16!; 12 rsp+8!"},
+	/*
+	 * push rbp; sub rsp, 16; mov rcx, rsp; jae +9; sub rsp, 16; mov rdi, rsp; nop; nop (the jump's
+	 * target); push rcx; push rax; pop rax; pop rsp; nop
+	 */
+	{"a method keeps its stack pointer, and makes room on one of two ways",
+	 BYTES("\x55\x48\x83\xec\x10\x48\x8b\xcc\x73\x08\x48\x83\xec\x10\x48\x8b\xfc\x90\x90\x51\x50\x58\x5c"
+	       "\x90"),
+	 .kind = HOTSPOT_CODE_METHOD, .frame = 32,
+	 .expected = "0 rsp+8; 1 rsp+16'; 5 rsp+32'; e rcx+32'; 14 *(rsp+0)+32'; 15 *(rsp+8)+32'; 16 "
+		     "*(rsp+0)+32'; 17 rsp+32'"},
+	/* mov r11, rsp; and rsp, -16; push rax; mov rax, r11; mov r11, [rax + 8]; mov rax, rbx; jmp [rbx] */
+	{"an adapter aligns the stack",
+	 BYTES("\x4c\x8b\xdc\x48\x83\xe4\xf0\x50\x49\x8b\xc3\x4c\x8b\x58\x08\x48\x8b\xc3\xff\x23"),
+	 .kind = HOTSPOT_CODE_ADAPTERS, .expected = "0 rsp+8; 7 r11+8; b rax+8; 12 refused"},
+	/*
+	 * mov r13, rsp; and rsp, -16; sub rsp, 128; mov [rsp + 16], r13; sub rsp, 8; call; add rsp, 8; mov
+	 * rsp, r13; nop
+	 */
+	{"an adapter keeps its stack pointer on the stack, and calls",
+	 BYTES("\x4c\x8b\xec\x48\x83\xe4\xf0\x48\x81\xec\x80\x00\x00\x00\x4c\x89\x6c\x24\x10\x48\x83\xec\x08"
+	       "\xe8\x00\x10"
+	       "\x00\x00\x48\x83\xc4\x08\x49\x8b\xe5\x90"),
+	 .kind = HOTSPOT_CODE_ADAPTERS,
+	 .expected = "0 rsp+8; 7 r13+8; 13 *(rsp+16)+8; 17 *(rsp+24)+8; 20 *(rsp+16)+8; 23 rsp+8"},
 	{"no frames", BYTES("\x53\x5b\x90"), .kind = HOTSPOT_CODE_FRAMELESS, .expected = "0 rsp+8"},
 	/* push rax; call rdx; pop rax */
 	{"only calls are known", BYTES("\x50\xff\xd2\x58"), .kind = HOTSPOT_CODE_CALLS, .frame = 64,

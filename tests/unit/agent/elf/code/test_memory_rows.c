@@ -16,7 +16,7 @@
 struct memory_case {
 	const char *name;
 	struct bytes code;
-	bool function, frame_pointer;
+	bool function, frame_pointer, single;
 	uint32_t wanted;
 	const char *expected; /* "!": the return address is checked */
 };
@@ -42,6 +42,22 @@ static const struct memory_case cases[] = {
 	 .function = true, .expected = "0 refused"},
 	{"the runtime vouches for the frame pointer", BYTES("\x48\x83\xec\x08\xe9\x00\x10\x00\x00"),
 	 .function = true, .frame_pointer = true, .expected = "0 rbp+16"},
+	/* push rbp; mov rbp, rsp; jmp *rbx; padding; where that leads: push rax; pop rax; jmp *rbx */
+	{"nothing else begins in it",
+	 BYTES("\x55\x48\x89\xe5\xff\xe3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x50\x58\xff\xe3"),
+	 .function = true, .single = true, .wanted = 17, .expected = "0 rsp+8; 1 rsp+16; 4 rbp+16"},
+	/* push 0; call rcx; mov rsp, rbp; pop rbp; cmp eax, 1; je +1; ret; ret; nop; jmp rbx */
+	{"a function that is entered with the frame record of another one, which it replaces",
+	 BYTES("\x6a\x00\xff\xd1\x48\x8b\xe5\x5d\x83\xf8\x01\x74\x01\xc3\xc3\x90\xff\xe3"), .function = true,
+	 .single = true, .wanted = 3, .expected = "0 rbp+16; 8 rsp+8; f rbp+16"},
+	/* mov ebx, 32; mov r12, imm64; call; push rax; nop; leave; ret */
+	{"one whose frame record others make is not such a function",
+	 BYTES("\xbb\x20\x00\x00\x00\x49\xbc\x01\x02\x03\x04\x05\x06\x00\x00\xe8\x00\x10\x00\x00"
+	       "\x50\x90\xc9\xc3"),
+	 .function = true, .single = true, .wanted = 21, .expected = "0 rsp+8; 14 rbp+16; 17 rsp+8"},
+	/* push rax; pop rax; ret */
+	{"a function without a frame record", BYTES("\x50\x58\xc3"), .function = true, .single = true,
+	 .expected = "0 rsp+8; 1 rsp+16; 2 rsp+8"},
 	{"a function that returns, at an aligned address",
 	 BYTES("\x53\x90\x90\x90\x5b\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x55\x90\x5d\xc3"),
 	 .wanted = 2, .expected = "0 rsp+8!; 1 rsp+16!; 5 rsp+8!; 11 rsp+16!; 13 rsp+8!"},
@@ -185,6 +201,7 @@ Test(memory_rows, of_bytes)
 						 .n = (uint32_t)c->code.len,
 						 .function = c->function,
 						 .frame_pointer = c->frame_pointer,
+						 .single = c->single,
 						 .wanted = c->wanted};
 		_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
 		_cleanup_buf_ struct buf out = {0};
