@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The code is followed from its first byte to its last, several times: what a jump has brought to a place is
- * known when the place is reached, in the next round if the jump is behind it. Of places to which nothing
- * leads that is seen, as handlers of exceptions, nothing is known. In shared code, another piece begins there
- * if the place is aligned as pieces are; return addresses that its rows lead to are checked.
+ * known when the place is reached, in the next round if the jump is behind it. Where an address of the code is
+ * taken, a process goes on there when it has waited. Of places to which nothing leads that is seen, as handlers
+ * of exceptions, nothing is known. In shared code, another piece begins there if the place is aligned as pieces
+ * are; return addresses that its rows lead to are checked.
  */
 #include "agent/elf/code/beam_rows.h"
 
@@ -149,6 +150,23 @@ static void note_target(struct follower *f, int64_t off, const struct state *s)
 		return;
 	f->targets[f->n_targets++] = (struct target){(uint32_t)off, *s};
 	f->found = true;
+}
+
+/*
+ * An address of the code itself is where a process goes on that waits for a message or yields, with the stack
+ * that it has there.
+ */
+static void note_address(struct follower *f, int64_t off)
+{
+	const struct state *s = &f->now;
+	const int32_t depth = s->place == IN_RSP       ? s->depth
+			      : s->place == IN_RBP     ? s->kept
+			      : s->place == IN_PROCESS ? s->stored
+						       : 0;
+
+	if (f->kind == BEAM_FUNCTION)
+		note_target(f, off,
+			    &(struct state){.depth = depth, .kept = f->code->frame_pointer ? s->kept : 0});
 }
 
 /*
@@ -403,6 +421,8 @@ static int follow(struct follower *f, uint32_t from)
 		r = put(f, &insn, at);
 		if (insn.op == X86_JUMP || insn.op == X86_BRANCH)
 			note_target(f, (int64_t)at + insn.len + insn.disp, &f->now);
+		if (insn.op == X86_ADDRESS)
+			note_address(f, (int64_t)at + insn.len + insn.disp);
 		note_stored(f, at);
 		apply(f, &insn);
 		at += insn.len;

@@ -43,6 +43,10 @@ struct rows_case {
 static const struct rows_case cases[] = {
 	{"a frame, and a call of C code by way of rbp", BYTES(FRAME KEEP OVER CALL BACK UNFRAME RET),
 	 .expected = "0 rsp+8; 4 rsp+24; b rbp+24; 10 rsp+24; 14 rsp+8"},
+	/* lea rsi, [rip + 3] */
+	{"a process goes on, when it has waited, where an address was taken",
+	 BYTES(FRAME "\x48\x8d\x35\x03\x00\x00\x00" CALL RET KEEP OVER CALL BACK UNFRAME RET),
+	 .expected = "0 rsp+8; 4 rsp+24; 15 rbp+24; 1a rsp+24; 1e rsp+8"},
 	{"the frame is kept with the process: nothing is known until it is back",
 	 BYTES(FRAME OVER CALL FROM_PROCESS UNFRAME RET),
 	 .expected = "0 rsp+8; 4 rsp+24; 8 none; e rsp+24; 12 rsp+8"},
