@@ -430,7 +430,7 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 		a->state.runtime_words += words;
 	}
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
-		int begun = saved_stack_begin(ending);
+		int begun = saved_stack_begin();
 
 		if (begun > 1 && tick)
 			registers_of_task();

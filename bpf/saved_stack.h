@@ -28,7 +28,7 @@ const volatile __u32 config_ring_pressure_bytes = 1 << 19; /* with more in the r
  * Chooses the frame to go on from. 1: call saved_stack_attach; 2: fill state.regs with the sample's registers
  * first; 0: the sample goes without its stack.
  */
-UNWIND_FN int saved_stack_begin(int ending)
+UNWIND_FN int saved_stack_begin(void)
 {
 	struct unwind_area *a = env_area();
 
@@ -38,11 +38,6 @@ UNWIND_FN int saved_stack_begin(int ending)
 		a->n_ring_pressure++;
 		return 0;
 	}
-	/* the walk has gone over to another stack, of which a copy of the first one has nothing */
-	if (a->state.sp - a->state.first_sp > SAVED_STACK_MAX)
-		a->record.flags &= ~SAMPLE_FROM_START;
-	if (!(a->record.flags & SAMPLE_FROM_START) && !can_finish(a, ending))
-		return 0;
 	if (a->record.flags & SAMPLE_FROM_START) {
 		a->state.ip = a->state.first_ip;
 		a->state.sp = a->state.first_sp;

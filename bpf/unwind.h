@@ -475,18 +475,24 @@ static __always_inline int step_kept(struct unwind_area *a, __s64 saved, __s64 d
 {
 	struct unwind_state *t = &a->state;
 	__u64 sp;
+	int next;
 
 	if (!t->have_regs)
 		return NEXT_REGISTERS;
 	t->switches = 0;
 	if (!depth)
 		return step_aligned(a, saved);
-	if (!saved && !t->innermost)
-		return step_kept_somewhere();
-	if (beam_stack_kept(a, saved, &sp))
-		return ENDING_NO_ROW;
-	t->cfa = sp + depth;
-	return follows_call(a, 1) ? -1 : ENDING_NO_CALL;
+	if (!saved && !t->innermost) {
+		next = step_kept_somewhere();
+	} else {
+		if (beam_stack_kept(a, saved, &sp))
+			return ENDING_NO_ROW;
+		t->cfa = sp + depth;
+		next = follows_call(a, 1) ? -1 : ENDING_NO_CALL;
+	}
+	if (next < 0) /* of this stack, a copy of the sample's has nothing */
+		a->record.flags &= ~SAMPLE_FROM_START;
+	return next;
 }
 
 /*
@@ -680,6 +686,7 @@ UNWIND_FN int unwind_frames(void)
 				t->n++;
 				return ENDING_BAD_CFA;
 			}
+			a->record.flags &= ~SAMPLE_FROM_START; /* as in step_kept() */
 			fallback = ENDING_BAD_CFA;
 		}
 		if (cfa > t->next_marker)

@@ -28,6 +28,7 @@
 #define V8_FOUND_MAX 64u /* functions of a sample that are reported; power of two */
 #define V8_FOUND (RUNTIME_KEPT_WORDS + 2 * RUNTIME_FRAMES_MAX) /* where they are kept, in frames[] */
 #define V8_STEPS_A_CALL 8
+#define V8_FOLLOWED_A_CALL 16
 #define V8_FOLLOWED_MAX (V8_SEGMENTS_MAX + 64u) /* frame records, of which some are no functions' */
 #define V8_BYTECODE_MAX (1u << 30)
 #define V8_ENTRY 2u   /* frame types below: JavaScript that native code has called */
@@ -291,7 +292,7 @@ UNWIND_FN int v8_follow(void)
 UNWIND_FN int v8_follow_some(void)
 {
 	ROLLED
-	for (__u32 i = 0; i < V8_STEPS_A_CALL; i++)
+	for (__u32 i = 0; i < V8_FOLLOWED_A_CALL; i++)
 		if (!v8_follow())
 			return 0;
 	return 1;
@@ -311,7 +312,7 @@ static __always_inline void v8_add_remaining(struct unwind_area *a)
 	r->cursor = a->state.fp;
 	r->marker = a->state.ip;
 	ROLLED
-	for (__u32 i = 0; i < V8_FOLLOWED_MAX / V8_STEPS_A_CALL; i++)
+	for (__u32 i = 0; i < V8_FOLLOWED_MAX / V8_FOLLOWED_A_CALL; i++)
 		if (!v8_follow_some())
 			return;
 	r->part.whole = 0;

@@ -159,10 +159,13 @@ static void check(const struct beam_case *c)
 	int ending;
 
 	m->regs[BEAM_PROCESS_REGISTER] = c->r13;
+	m->area.record.flags = SAMPLE_FROM_START;
 	ending = machine_unwind(m, c->ip, SP, c->fp, 64);
 	cr_expect_eq(ending, c->ending, "%s: ended \"%s\", not \"%s\"", c->name, ending_text(ending),
 		     ending_text(c->ending));
 	cr_expect_eq(m->area.state.n, c->n, "%s: %u frames", c->name, m->area.state.n);
+	cr_expect_eq(!(m->area.record.flags & SAMPLE_FROM_START), ending == ENDING_ROOT && c->ip != ALIGNED,
+		     "%s: which stack the sample needs", c->name);
 }
 
 #if defined(__TARGET_ARCH_arm64)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The code is followed from its first byte to its last, several times: what a jump has brought to a place is
- * known when the place is reached, in the next round if the jump is behind it. Where an address of the code is
- * taken, a process goes on there when it has waited. Of places to which nothing leads that is seen, as handlers
- * of exceptions, nothing is known. In shared code, another piece begins there if the place is aligned as pieces
- * are; return addresses that its rows lead to are checked.
+ * known when the place is reached, in the next round if the jump is behind it. Where an address of the code
+ * is taken, a process goes on there when it has waited. Of places to which nothing leads that is seen, as
+ * handlers of exceptions, nothing is known. In shared code, another piece begins there if the place is
+ * aligned as pieces are; return addresses that its rows lead to are checked.
  */
 #include "agent/elf/code/beam_rows.h"
 

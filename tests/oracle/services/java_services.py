@@ -56,7 +56,7 @@ class JavaService(Service):
                 for line in f:
                     stack, _, n = line.rpartition(" ")
                     found = next((m for m in map(FRAME.match, reversed(stack.split(";"))) if m), None)
-                    if found:
+                    if found and not found[1].startswith("["):  # a class that was unloaded meanwhile
                         leaves[plain(found[1])] += int(n)
         return leaves
 

@@ -62,7 +62,8 @@ class NodeService(Service):
         return None
 
     def key(self, frame):
-        return (os.path.basename(frame.source), frame.first_line) if frame.kind == "v8js" and frame.source else None
+        """The first line is not known at once."""
+        return (os.path.basename(frame.source), frame.first_line) if frame.kind == "v8js" and frame.source and frame.first_line else None
 
     def counted(self, frames):
         """V8's profiler counts the time of collections apart."""
@@ -95,11 +96,11 @@ class Webpack(NodeService):
 
     def start(self):
         os.symlink(packages(), os.path.join(self.folder, "node_modules"))
-        for file in ("webpack.config.js", "bundle.js"):
+        for file in ("webpack.config.js", "bundle.js", "pack.js"):
             shutil.copy(os.path.join(HERE, file), self.folder)
 
     def work(self, end):
-        self.again_and_again(end, lambda: self.node("node_modules/webpack/bin/webpack.js"))
+        self.again_and_again(end, lambda: self.node("pack.js"))
 
     def account(self):
         return f"bundled {self.counts['runs']} times, {self.counts['failed']} with errors", self.counts["runs"] > 0 and not self.counts["failed"]
