@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions of turn N of a program that churns (churn.py, churn.php, churn.rb, churn.pl) are called, and where they are."""
+"""What the functions of turn N of a program that churns (churn.py, churn.php, churn.rb and the like) are called, and where they are."""
 import re
 
 
 class Language:
     frames = program = None  # the type of its frames; the program, below this folder
     kinds = ()
+    cut = 0.01  # of the samples
     lasts = True  # its functions are named even if they are gone when the sample is looked at
 
     def kinds_of(self, _build):
@@ -17,6 +18,10 @@ class Language:
 
     def command(self, build, script, truth, kind):
         return build.command(script, truth, kind)
+
+    def is_elsewhere(self, _sample):
+        """Whether it is of a thread that never runs the program."""
+        return False
 
     def is_of_turn(self, place, kind):
         """Whether the frame is one of any turn's functions."""
@@ -151,4 +156,27 @@ class Dotnet(Language):
         return place.name in (f"f_{n}", f"g_{n}")
 
 
-LANGUAGES = {"python": Python(), "php": Php(), "ruby": Ruby(), "perl": Perl(), "java": Java(), "dotnet": Dotnet()}
+class Node(Language):
+    """The text of a script is a function, too, before its others are. V8 gives memory of code to other code at once, whose innermost frame
+    has the rows of what was there until that is looked at."""
+    frames, program = "v8js", "node/churn.js"
+    kinds = ("short", "long", "moved")
+    cut = 0.1
+
+    def command(self, build, script, truth, kind):
+        return build.command("--expose-gc", script, truth, kind)
+
+    def is_elsewhere(self, sample):
+        """V8 compiles and collects in threads."""
+        return any(f.name.startswith(("start_thread", "clone")) for f in sample.frames) or not any(f.kind != "kernel" for f in sample.frames)
+
+    def is_of_turn(self, place, kind):
+        return place.source.startswith("<churn ")
+
+    def fits(self, place, n, kind):
+        """A line is not known at once."""
+        first = 1 if place.name == "(anonymous)" else n % 1000 + 1
+        return place.source == f"<churn {n}>" and place.first_line in (0, first) and place.name in ("(anonymous)", f"f_{n}", f"g_{n}")
+
+
+LANGUAGES = {"python": Python(), "php": Php(), "ruby": Ruby(), "perl": Perl(), "java": Java(), "dotnet": Dotnet(), "node": Node()}

@@ -34,6 +34,11 @@ int memory_rows_add(struct memory_rows *r, uint32_t off, const struct elf_rule *
 	return 0;
 }
 
+uint8_t memory_code_flags(const struct memory_code *c)
+{
+	return c->function && !c->single ? 0 : RULE_CHECKED;
+}
+
 static int analyse(struct elf_rows **ret, const struct memory_code *c, const struct memory_analysis *by)
 {
 	_cleanup_(row_spans_fini) struct row_spans spans = {0};
@@ -68,7 +73,7 @@ static int copy_rows(struct memory_rows *r, const struct memory_code *c, const s
 			continue; /* the next row finds the gap */
 		if (off > at)
 			e = by->add_unknown(r, c, at, off);
-		rule.flags |= c->function ? 0 : RULE_CHECKED;
+		rule.flags |= memory_code_flags(c);
 		if (e == 0)
 			e = memory_rows_add(r, off, &rule);
 		at = (uint32_t)to;

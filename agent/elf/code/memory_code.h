@@ -32,7 +32,7 @@ struct memory_code {
 	bool function;
 	/*
 	 * Of a function: it makes a frame record, and no other begins in the code. What is not understood of
-	 * it has that record.
+	 * it has that record. It may be freed at any time, and another have its place.
 	 */
 	bool single;
 	/* Its runtime vouches that the frame pointer points to the frame record in all of this code. */
@@ -52,6 +52,8 @@ struct memory_analysis {
 	int (*add_unknown)(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to);
 };
 
+/* RULE_* of its rows: what they lead to is checked, unless the code is certain. */
+uint8_t memory_code_flags(const struct memory_code *c);
 /*
  * Adds what the analysis finds in the code, with rows for what it leaves out. Rules are RULE_CHECKED unless
  * it is known that a function begins with the code. 0 or -ENOMEM.

@@ -193,7 +193,7 @@ static int add_record(struct memory_rows *r, const struct memory_code *c, uint32
 /* Rows of [from, to), which the analysis does not know. What is listed as one function may be several. */
 static int add_unknown(struct memory_rows *r, const struct memory_code *c, uint32_t from, uint32_t to)
 {
-	const uint8_t flags = c->function ? 0 : RULE_CHECKED;
+	const uint8_t flags = memory_code_flags(c);
 	const struct elf_rule by_record = frame(DWARF_FP, 16, -16, flags), refused = none(NO_RULE_REFUSED),
 			      pending = none(NO_RULE_PENDING);
 	uint32_t record;
@@ -244,7 +244,9 @@ static bool replaces_another(const struct memory_code *c)
 /* Rows of such a function: behind the record, up to the last return or jump that leads away. */
 static int add_replacing(struct memory_rows *r, const struct memory_code *c)
 {
-	const struct elf_rule by_record = frame(DWARF_FP, 16, -16, 0), returns = frame(DWARF_SP, 8, 0, 0);
+	const uint8_t flags = memory_code_flags(c);
+	const struct elf_rule by_record = frame(DWARF_FP, 16, -16, flags),
+			      returns = frame(DWARF_SP, 8, 0, flags);
 	uint32_t at = 0, behind, reached = 0;
 	bool given_up = false;
 	int e = memory_rows_add(r, 0, &by_record);
@@ -324,7 +326,7 @@ int memory_rows_make(struct memory_rows *ret, const struct memory_code *code)
 	if (!code->n || code->n > MEMORY_CODE_MAX)
 		return -EFBIG;
 	while (r == 0 && v8_code_find(&v8, at, &f) && !(code->single && f.start)) {
-		struct recognised x = {&made, code->function && !f.start ? 0 : RULE_CHECKED};
+		struct recognised x = {&made, f.start ? RULE_CHECKED : memory_code_flags(code)};
 
 		r = add_piece(&made, code, at, f.start - at);
 		if (r == 0)

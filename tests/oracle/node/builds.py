@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node.js to test with: the official binaries of several versions, which npm has as packages; each in all its tiers."""
+import fnmatch
 import glob
 import os
 import subprocess
 
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "proflet", "nodes")
+import debian
+from debian import Unavailable
+
+CACHE = os.path.join(debian.CACHE, "nodes")
 VERSIONS = ("18", "20", "22", "24", "26")
 # The default one puts functions into their callers, which the other ones do not.
 TIERS = {
@@ -13,10 +17,6 @@ TIERS = {
     "baseline": ["--always-sparkplug", "--no-opt"],
     "optimised": ["--no-turbo-inlining"],
 }
-
-
-class Unavailable(Exception):
-    """The build cannot be had here; the text says why."""
 
 
 def fetch(version, architecture="x64"):
@@ -42,3 +42,21 @@ def flags(node, tier):
     if tier in ("interpreted", "baseline") and "--maglev " in known:
         return TIERS[tier] + ["--no-maglev"]
     return TIERS[tier]
+
+
+class Build(debian.Build):
+    cache = CACHE
+
+
+def find(wanted=()):
+    """→ (builds, why others are missing), each with all of V8's compilers. `wanted`: versions (22) or patterns of names (node-2*); none: all."""
+    builds, missing = [], []
+    for version in VERSIONS:
+        name = f"node-{version}"
+        if wanted and not any(w == version or fnmatch.fnmatchcase(name, w) for w in wanted):
+            continue
+        try:
+            builds.append(Build(name, version, None, [fetch(version)]))
+        except (Unavailable, OSError) as e:
+            missing.append(str(e))
+    return builds, missing

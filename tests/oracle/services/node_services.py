@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 
-from service import HERE, SUPPORT, Clients, Service, Unavailable, builds_of, run
+from service import HERE, SUPPORT, Clients, Service, builds_of, run
 
 builds = builds_of("node")
 INTERVAL = 5000  # us of V8's profiler
@@ -28,10 +28,7 @@ class NodeService(Service):
     @classmethod
     def prepare(cls):
         packages()
-        try:
-            cls.binary = builds.fetch(cls.version)
-        except builds.Unavailable as e:
-            raise Unavailable(str(e)) from e
+        cls.binary = builds.fetch(cls.version)
 
     def node(self, *arguments):
         return [self.binary, "--cpu-prof", "--cpu-prof-interval", str(INTERVAL), "--cpu-prof-dir", os.path.join(self.folder, "profiles"), *arguments]

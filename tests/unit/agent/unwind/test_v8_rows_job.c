@@ -70,7 +70,7 @@ Test(v8_rows_job, code_is_one_function_from_where_its_object_says, .fini = fini)
 		cr_assert_eq(x.rows.n, 3);
 		cr_expect_eq(x.rows.v[2].off, 4);
 		cr_expect_eq(x.rows.v[2].rule.cfa_reg, 6, "the record, to the end");
-		cr_expect_eq(x.rows.v[2].rule.flags, 0);
+		cr_expect_eq(x.rows.v[2].rule.flags, RULE_CHECKED, "the code may be freed");
 		memory_rows_fini(&x.rows);
 	}
 	cr_expect_eq(vm_record_next(&from, &x), 0);

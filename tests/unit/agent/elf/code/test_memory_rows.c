@@ -45,19 +45,19 @@ static const struct memory_case cases[] = {
 	/* push rbp; mov rbp, rsp; jmp *rbx; padding; where that leads: push rax; pop rax; jmp *rbx */
 	{"nothing else begins in it",
 	 BYTES("\x55\x48\x89\xe5\xff\xe3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x50\x58\xff\xe3"),
-	 .function = true, .single = true, .wanted = 17, .expected = "0 rsp+8; 1 rsp+16; 4 rbp+16"},
+	 .function = true, .single = true, .wanted = 17, .expected = "0 rsp+8!; 1 rsp+16!; 4 rbp+16!"},
 	/* push 0; call rcx; mov rsp, rbp; pop rbp; cmp eax, 1; je +1; ret; ret; nop; jmp rbx */
 	{"a function that is entered with the frame record of another one, which it replaces",
 	 BYTES("\x6a\x00\xff\xd1\x48\x8b\xe5\x5d\x83\xf8\x01\x74\x01\xc3\xc3\x90\xff\xe3"), .function = true,
-	 .single = true, .wanted = 3, .expected = "0 rbp+16; 8 rsp+8; f rbp+16"},
+	 .single = true, .wanted = 3, .expected = "0 rbp+16!; 8 rsp+8!; f rbp+16!"},
 	/* mov ebx, 32; mov r12, imm64; call; push rax; nop; leave; ret */
 	{"one whose frame record others make is not such a function",
 	 BYTES("\xbb\x20\x00\x00\x00\x49\xbc\x01\x02\x03\x04\x05\x06\x00\x00\xe8\x00\x10\x00\x00"
 	       "\x50\x90\xc9\xc3"),
-	 .function = true, .single = true, .wanted = 21, .expected = "0 rsp+8; 14 rbp+16; 17 rsp+8"},
+	 .function = true, .single = true, .wanted = 21, .expected = "0 rsp+8!; 14 rbp+16!; 17 rsp+8!"},
 	/* push rax; pop rax; ret */
 	{"a function without a frame record", BYTES("\x50\x58\xc3"), .function = true, .single = true,
-	 .expected = "0 rsp+8; 1 rsp+16; 2 rsp+8"},
+	 .expected = "0 rsp+8!; 1 rsp+16!; 2 rsp+8!"},
 	{"a function that returns, at an aligned address",
 	 BYTES("\x53\x90\x90\x90\x5b\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x55\x90\x5d\xc3"),
 	 .wanted = 2, .expected = "0 rsp+8!; 1 rsp+16!; 5 rsp+8!; 11 rsp+16!; 13 rsp+8!"},
