@@ -65,14 +65,10 @@ static struct elf_rule rule_of(const struct follower *f)
 	return rule;
 }
 
-/* Whether it takes the stack pointer that is kept to find the CFA. */
+/* Whether the CFA is found by the stack pointer that is kept: the present one is not known. */
 static bool needs_kept(const struct hotspot_frame *s)
 {
-	if (s->record)
-		return false;
-	if (s->on_stack)
-		return s->depth != s->kept + s->slot + 8;
-	return s->in_register && s->depth != s->kept;
+	return !s->depth && !s->record && (s->on_stack || s->in_register);
 }
 
 static struct elf_rule by_kept(const struct follower *f)
@@ -346,6 +342,23 @@ static struct x86_insn decode(const struct memory_code *c, uint32_t at)
 	return x86_decode(c->code + at, c->n - at);
 }
 
+/*
+ * A jump has brought a state to where the code goes on. Where both ways know the same stack pointer that is
+ * kept, but not the same present one, the latter is not known.
+ */
+static void meet(struct follower *f, const struct hotspot_frame *brought, bool ended)
+{
+	struct hotspot_frame *s = &f->now;
+
+	if (ended || f->guessed) {
+		*s = *brought;
+		f->guessed = false;
+	} else if (s->depth != brought->depth && s->in_register && brought->in_register &&
+		   s->keeper == brought->keeper && s->kept == brought->kept) {
+		s->depth = 0;
+	}
+}
+
 static int follow(struct follower *f)
 {
 	const struct memory_code *c = f->code;
@@ -358,9 +371,8 @@ static int follow(struct follower *f)
 		struct hotspot_frame brought;
 		uint32_t next;
 
-		if (hotspot_targets_take(&f->targets, at, &brought) && (ended || f->guessed)) {
-			f->now = brought;
-			f->guessed = false;
+		if (hotspot_targets_take(&f->targets, at, &brought)) {
+			meet(f, &brought, ended);
 		} else if (ended) {
 			f->now = f->usual;
 			f->guessed = true;

@@ -115,8 +115,9 @@ static const struct rows_case cases[] = {
 	 BYTES("\x55\x48\x83\xec\x10\x48\x8b\xcc\x73\x08\x48\x83\xec\x10\x48\x8b\xfc\x90\x90\x51\x50\x58\x5c"
 	       "\x90"),
 	 .kind = HOTSPOT_CODE_METHOD, .frame = 32,
-	 .expected = "0 rsp+8; 1 rsp+16'; 5 rsp+32'; e rcx+32'; 14 *(rsp+0)+32'; 15 *(rsp+8)+32'; 16 "
-		     "*(rsp+0)+32'; 17 rsp+32'"},
+	 .expected =
+		 "0 rsp+8; 1 rsp+16'; 5 rsp+32'; e rsp+48'; 12 rcx+32'; 14 *(rsp+0)+32'; 15 *(rsp+8)+32'; 16 "
+		 "*(rsp+0)+32'; 17 rsp+32'"},
 	/* mov r11, rsp; and rsp, -16; push rax; mov rax, r11; mov r11, [rax + 8]; mov rax, rbx; jmp [rbx] */
 	{"an adapter aligns the stack",
 	 BYTES("\x4c\x8b\xdc\x48\x83\xe4\xf0\x50\x49\x8b\xc3\x4c\x8b\x58\x08\x48\x8b\xc3\xff\x23"),
