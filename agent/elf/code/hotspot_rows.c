@@ -119,8 +119,10 @@ static void restore(struct follower *f)
 /* The stack pointer moves by a number of bytes. */
 static void move_slot(struct hotspot_frame *s, int64_t bytes)
 {
-	s->slot -= (int32_t)bytes;
-	s->on_stack &= s->slot >= 0 && s->slot < FRAME_MAX;
+	const int64_t slot = s->slot - bytes;
+
+	s->on_stack &= slot >= 0 && slot < FRAME_MAX;
+	s->slot = s->on_stack ? (int32_t)slot : 0;
 }
 
 static void pop(struct follower *f, const struct x86_insn *insn)
@@ -244,8 +246,8 @@ static void apply(struct follower *f, const struct x86_insn *insn)
 		s->saved |= insn->reg == X86_BP && insn->base == X86_SP && s->depth &&
 			    s->depth - insn->disp == 16;
 		if (s->in_register && insn->reg == s->keeper && insn->base == X86_SP) {
-			s->on_stack = true;
-			s->slot = insn->disp;
+			s->on_stack = insn->disp >= 0 && insn->disp < FRAME_MAX;
+			s->slot = s->on_stack ? insn->disp : 0;
 		}
 		return;
 	case X86_CALL: /* of the next instruction: pushes an address */

@@ -5,7 +5,8 @@ import glob
 import os
 import re
 import shutil
-import threading
+import socket
+import time
 import zipfile
 
 from service import CACHE, HERE, Clients, Service, Unavailable, libraries, maven, run
@@ -145,26 +146,22 @@ class Kafka(JavaService):
         with open(configuration, "w", encoding="ascii") as f:
             f.write(KAFKA.format(port=self.port, controller=self.controller, folder=self.folder))
         run("java", "-cp", path, "kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c", configuration)
-        server = self.java("-Xmx512m", "-cp", path, "kafka.Kafka", configuration)
+        self.java("-Xmx512m", "-cp", path, "kafka.Kafka", configuration)
         address = f"127.0.0.1:{self.port}"
-        probe = Clients(self, self.port, ["/"])
-        self.wait_for(lambda: self.listens(probe))
+        self.wait_for(self.listens)
         self.java("-Xmx256m", "-cp", path, "org.apache.kafka.tools.ProducerPerformance", "--topic", "t", "--num-records", "1000000000", "--throughput",
                   "20000", "--record-size", "300", "--producer-props", f"bootstrap.servers={address}", "compression.type=lz4")
         self.java("-Xmx256m", "-cp", path, "org.apache.kafka.tools.ConsumerPerformance", "--bootstrap-server", address, "--topic", "t",
                   "--messages", "1000000000", "--timeout", "3600000", "--show-detailed-stats", "--reporting-interval", "1000")
-        self.server = server
 
-    def listens(self, probe):
-        import socket
+    def listens(self):
         try:
-            socket.create_connection(("127.0.0.1", probe.port), 5).close()
+            socket.create_connection(("127.0.0.1", self.port), 5).close()
             return True
         except OSError:
             return False
 
     def work(self, end):
-        import time
         while time.monotonic() < end and all(p.poll() is None for p in self.processes):
             time.sleep(0.5)
 

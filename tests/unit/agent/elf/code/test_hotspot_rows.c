@@ -118,6 +118,11 @@ static const struct rows_case cases[] = {
 	 .expected =
 		 "0 rsp+8; 1 rsp+16'; 5 rsp+32'; e rsp+48'; 12 rcx+32'; 14 *(rsp+0)+32'; 15 *(rsp+8)+32'; 16 "
 		 "*(rsp+0)+32'; 17 rsp+32'"},
+	/* mov rcx, rsp; push rcx; sub rsp, 0x7fffffff, twice; mov [rsp - 8], rcx; nop */
+	{"the stack pointer moves farther than a frame is large",
+	 BYTES("\x48\x8b\xcc\x51\x48\x81\xec\xff\xff\xff\x7f\x48\x81\xec\xff\xff\xff\x7f\x48\x89\x4c\x24\xf8"
+	       "\x90"),
+	 .kind = HOTSPOT_CODE_ADAPTERS, .expected = "0 rsp+8; 4 rsp+16; b rcx+8"},
 	/* mov r11, rsp; and rsp, -16; push rax; mov rax, r11; mov r11, [rax + 8]; mov rax, rbx; jmp [rbx] */
 	{"an adapter aligns the stack",
 	 BYTES("\x4c\x8b\xdc\x48\x83\xe4\xf0\x50\x49\x8b\xc3\x4c\x8b\x58\x08\x48\x8b\xc3\xff\x23"),
