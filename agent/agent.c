@@ -105,6 +105,12 @@ static char *why(const char *format, ...)
 	return n < 0 ? NULL : text;
 }
 
+static void get_busy(struct agent *a)
+{
+	if (!a->pace.brisk)
+		pace_busy(&a->pace);
+}
+
 /* Drains the process events into the process table. False: no event brought a change. */
 static bool take_events(struct agent *a)
 {
@@ -113,7 +119,7 @@ static bool take_events(struct agent *a)
 
 	a->heard_ns = before;
 	if (news)
-		pace_busy(&a->pace);
+		get_busy(a);
 	return news;
 }
 
@@ -142,7 +148,7 @@ static void on_record(const void *record, size_t len, void *data)
 	if (view.time_ns >= a->heard_ns)
 		(void)take_events(a);
 	if (view.saved || view.runtime)
-		pace_busy(&a->pace);
+		get_busy(a);
 	if (!track_attribute(a->track, &view, &task))
 		a->refused[SAMPLE_DROP_NO_PROCESS_SLOT]++;
 	else if (!is_wanted(a, &task, &view))
@@ -192,6 +198,14 @@ static int on_function(struct process *p, uint64_t since_ns, struct generated_re
 	request->end = code.end;
 	request->frame_pointer = code.frame_pointer;
 	return 0;
+}
+
+/* Whether a virtual machine of the process is known. */
+static bool on_machine(struct process *p, struct generated_request *request, void *data)
+{
+	struct agent *a = data;
+
+	return a->runtimes && runtimes_find_vm(a->runtimes, p, request) == 0;
 }
 
 static bool is_reading(const struct process *p, void *data)
@@ -254,7 +268,9 @@ static int on_drain(uint64_t expirations, void *data)
 	drain(a);
 	track_check(a->track);
 	parser_trim(false);
-	if (is_working(a))
+	if (track_code_changes(a->track))
+		pace_hurry(&a->pace);
+	else if (is_working(a))
 		pace_busy(&a->pace);
 	else
 		pace_calm(&a->pace);
@@ -544,6 +560,7 @@ static int open_processes(struct agent *a)
 		.debug_files = c->symbols.debug_files,
 		.runtimes = wanted_runtimes(c),
 		.function = on_function,
+		.machine = on_machine,
 		.function_data = a,
 		.workload = a->metadata ? on_workload : NULL,
 		.workload_data = a,

@@ -4,6 +4,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/loop.h"
 
+#define BRISK_NS (20 * NS_PER_MS)
 #define QUICK_NS (100 * NS_PER_MS)
 #define SLOW_NS (400 * NS_PER_MS)
 #define CALM_TURNS 4u /* of the quick timer, before it is slow */
@@ -21,25 +22,31 @@ void pace_drained(struct pace *p)
 		p->wake_early(p->data);
 }
 
-static void set_slow(struct pace *p, bool slow)
+static void set(struct pace *p, uint64_t period_ns)
 {
-	const uint64_t period_ns = slow ? SLOW_NS : QUICK_NS;
-
 	if (loop_set_timer(p->timer, period_ns, period_ns) < 0)
 		return; /* it stays as it was, and is tried again */
-	p->slow = slow;
+	p->slow = period_ns == SLOW_NS;
+	p->brisk = period_ns == BRISK_NS;
 	pace_drained(p);
 }
 
 void pace_busy(struct pace *p)
 {
 	p->calm = 0;
-	if (p->slow)
-		set_slow(p, false);
+	if (p->slow || p->brisk)
+		set(p, QUICK_NS);
+}
+
+void pace_hurry(struct pace *p)
+{
+	p->calm = 0;
+	if (!p->brisk)
+		set(p, BRISK_NS);
 }
 
 void pace_calm(struct pace *p)
 {
 	if (!p->slow && ++p->calm >= CALM_TURNS)
-		set_slow(p, true);
+		set(p, SLOW_NS);
 }

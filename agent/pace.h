@@ -2,7 +2,8 @@
 /*
  * How often the main loop looks into the rings by timer: every 100 ms while there is something to do, and
  * every 400 ms after a while in which all samples were whole and nothing else came. Then the first sample
- * that is not whole, or that has frames of a language runtime, wakes the loop at once. Main loop only.
+ * that is not whole, or that has frames of a language runtime, wakes the loop at once. It is every 20 ms
+ * while what samples have met may be gone soon. Main loop only.
  */
 #ifndef PROFLET_PACE_H
 #define PROFLET_PACE_H
@@ -18,7 +19,7 @@ struct pace {
 	void (*wake_early)(void *data);
 	void *data;
 	unsigned calm; /* turns of the timer without anything to do */
-	bool slow;
+	bool slow, brisk;
 };
 
 /*
@@ -29,6 +30,8 @@ int pace_start(struct pace *p, struct loop *loop, int (*turn)(uint64_t expiratio
 	       void (*wake_early)(void *data), void *data);
 /* There is something to do: the timer is quick from now on. */
 void pace_busy(struct pace *p);
+/* The same, where what there is to do cannot be done later: every 20 ms, until pace_busy or pace_calm. */
+void pace_hurry(struct pace *p);
 /* The rings have been drained at a turn of the timer, and there was nothing to do. */
 void pace_calm(struct pace *p);
 /* The ring of samples has been drained. */

@@ -406,7 +406,7 @@ static int take_record(struct vm_code *j, struct machine *x, const struct vm_fou
 	_cleanup_free_ struct piece *p = NULL;
 	int r;
 
-	if (f->answer == VM_SAME || f->answer == VM_NOTHING)
+	if (f->answer == VM_SAME || f->answer == VM_NOTHING || f->answer == VM_EMPTY)
 		return take_look(j, x, f, began_ns);
 	r = read_names(j, x, names, &p);
 	if (r == 0 && f->answer == VM_METHOD) {

@@ -50,6 +50,12 @@ static const struct metric metrics[] = {
 	LABELLED("proflet_stacks_outdated_total", "result=\"walked_again\"", agent.completion.walked_again,
 		 "Stacks that the kernel unwound with outdated mappings, by what was done about it."),
 	LABELLED("proflet_stacks_outdated_total", "result=\"cut\"", agent.completion.cut, ""),
+	LABELLED("proflet_stacks_code_replaced_total", "result=\"walked_again\"",
+		 agent.completion.code_walked_again,
+		 "Stacks through code whose memory a virtual machine has given to other code, by what was "
+		 "done "
+		 "about it."),
+	LABELLED("proflet_stacks_code_replaced_total", "result=\"cut\"", agent.completion.code_cut, ""),
 	COUNTER("proflet_stacks_shortened_total", agent.report.shortened,
 		"Stacks deeper than stack.depth that were walked to their end and sent without frames in the "
 		"middle."),

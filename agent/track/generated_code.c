@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "agent/base/cleanup.h"
+#include "agent/base/clock.h"
 #include "agent/base/map.h"
 #include "agent/binary/registry.h"
 #include "agent/proc/history.h"
@@ -14,13 +15,19 @@
 #include "agent/track/publication.h"
 #include "agent/unwind/tables.h"
 
+#define MACHINE_NS (1 * NS_PER_SEC)  /* between looks for a virtual machine */
+#define CHANGING_NS (2 * NS_PER_SEC) /* that code is taken to change since it was seen to have changed */
+
 /* The generated code of one program of a process: after an execve, another record takes its place. */
 struct record {
 	struct map_node node;
 	struct process *process; /* one reference */
 	uint64_t tenant;
 	uint64_t exec_ns;
-	uint32_t index; /* of the binary that stands for its code; held */
+	uint32_t index;	  /* of the binary that stands for its code; held */
+	uint64_t changes; /* of code that may be given to other code, as far as samples bring their stack */
+	uint64_t guessed; /* an address that was requested before a virtual machine was known; 0: none */
+	uint64_t machine_ns; /* when one was looked for */
 	unsigned n;
 	struct {
 		uint64_t address, time_ns;
@@ -32,6 +39,7 @@ struct generated_code {
 	struct map records;
 	uint32_t refused; /* the binary that stands for code which is not analysed; held; 0: none yet */
 	uint64_t full;
+	uint64_t changing_until_ns;
 };
 
 /* Makes the binary that stands for the code of a process, and holds it. 0 or -errno. */
@@ -240,7 +248,46 @@ static bool request(struct generated_code *g, struct record *x, uint64_t address
 		r = o->function(x->process, time_ns, &q, o->data);
 	if (r != -EAGAIN && r != -ENOTSUP)
 		unwind_tables_request(o->tables, x->index, &q);
+	if (r != -EAGAIN)
+		x->guessed = q.vm.kind == VM_NONE ? address : 0;
 	return r != -EAGAIN;
+}
+
+/*
+ * A virtual machine may become known only after code of it was analysed by its bytes: nothing is missing
+ * there then, so that no sample would lead to the machine.
+ */
+static void machine_find(struct generated_code *g, struct record *x)
+{
+	const struct generated_code_options *o = &g->options;
+	struct generated_request q = {.address = x->guessed};
+	const uint64_t now_ns = o->mono_ns();
+
+	if (!x->guessed || !o->machine || now_ns < x->machine_ns + MACHINE_NS || x->process->end_ns)
+		return;
+	x->machine_ns = now_ns;
+	if (!o->machine(x->process, &q, o->data))
+		return;
+	unwind_tables_request(o->tables, x->index, &q);
+	x->guessed = 0;
+}
+
+/* Samples bring their stack while the code changes that they may be walked through. */
+static void changes_see(struct generated_code *g, struct record *x)
+{
+	const struct binary_table *t = unwind_tables_get(g->options.tables, x->index);
+	const uint64_t changes = t && t->times ? t->counted.analysed + t->counted.replaced : 0;
+
+	if (changes == x->changes || x->process->end_ns || x->process->exec_ns != x->exec_ns)
+		return;
+	x->changes = changes;
+	g->changing_until_ns = g->options.mono_ns() + CHANGING_NS;
+	publication_changing(g->options.publication, x->process, g->options.mono_ns());
+}
+
+bool generated_code_changes(const struct generated_code *g)
+{
+	return g->options.mono_ns() < g->changing_until_ns;
 }
 
 void generated_code_run(struct generated_code *g)
@@ -251,6 +298,8 @@ void generated_code_run(struct generated_code *g)
 		struct record *x = container_of(n, struct record, node);
 		unsigned left = 0;
 
+		changes_see(g, x);
+		machine_find(g, x);
 		for (unsigned i = 0; i < x->n; i++)
 			if (!request(g, x, x->addresses[i].address, x->addresses[i].time_ns))
 				x->addresses[left++] = x->addresses[i];

@@ -21,8 +21,8 @@ struct publication;
 struct unwind_tables;
 
 #define GENERATED_PROCESSES_MAX 512u
-#define GENERATED_WORKLOAD_MAX 128u /* of these, processes of one control group */
-#define GENERATED_ADDRESSES_MAX 64u /* that wait, of one process, until the runtime's list was read */
+#define GENERATED_WORKLOAD_MAX 128u  /* of these, processes of one control group */
+#define GENERATED_ADDRESSES_MAX 256u /* that wait, of one process, until the runtime's list was read */
 
 struct generated_code_options {
 	struct binary_registry *binaries;
@@ -35,6 +35,8 @@ struct generated_code_options {
 	 * -ENOTSUP: the process's generated code is not to be analysed. NULL: nothing is listed.
 	 */
 	int (*function)(struct process *p, uint64_t since_ns, struct generated_request *request, void *data);
+	/* Whether a virtual machine of the process is known by now: fills request->vm. NULL: none ever is. */
+	bool (*machine)(struct process *p, struct generated_request *request, void *data);
 	void *data;
 };
 
@@ -54,6 +56,8 @@ void generated_code_begin(struct generated_code *g, struct process *p);
 bool generated_code_waits(const struct generated_code *g, const struct process *p);
 /* Requests the analysis of what could be looked up meanwhile. Call after worker_collect. */
 void generated_code_run(struct generated_code *g);
+/* Whether the memory of code is given to other code now: what is not looked at soon is lost. */
+bool generated_code_changes(const struct generated_code *g);
 /* Forgets processes that have ended. */
 void generated_code_sweep(struct generated_code *g);
 void generated_code_stats(const struct generated_code *g, struct generated_code_stats *ret);

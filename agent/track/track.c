@@ -130,6 +130,7 @@ static int generated_new_of(struct track *t)
 		.publication = t->publication,
 		.mono_ns = t->options.host.clock.mono_ns,
 		.function = t->options.function,
+		.machine = t->options.machine,
 		.data = t->options.function_data,
 	};
 
@@ -526,6 +527,11 @@ uint32_t track_generated_binary(struct track *t, uint32_t pid)
 bool track_reading(const struct track *t, const struct process *p)
 {
 	return requests_about(t->requests, p->pid) || generated_code_waits(t->generated, p);
+}
+
+bool track_code_changes(const struct track *t)
+{
+	return generated_code_changes(t->generated);
 }
 
 uint64_t track_epoch(const struct track *t)

@@ -42,6 +42,8 @@ struct track_options {
 	 * listed.
 	 */
 	int (*function)(struct process *p, uint64_t since_ns, struct generated_request *request, void *data);
+	/* The same of generated_code_options.machine. */
+	bool (*machine)(struct process *p, struct generated_request *request, void *data);
 	void *function_data;
 	unsigned runtimes; /* as publisher_want_runtimes */
 	bool debug_files;  /* look for separate debug files of binaries with incomplete unwind information */
@@ -140,6 +142,7 @@ void track_generated(struct track *t, struct process *p, uint64_t address);
 uint32_t track_generated_binary(struct track *t, uint32_t pid);
 /* Whether the process is being read, its mappings or a file of them: samples without these should wait. */
 bool track_reading(const struct track *t, const struct process *p);
+bool track_code_changes(const struct track *t); /* see generated_code_changes */
 /* Changes whenever something was published: stacks that wait should be tried again. */
 uint64_t track_epoch(const struct track *t);
 /* Samples up to this time have been seen: what ended before it may be forgotten. */

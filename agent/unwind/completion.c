@@ -5,6 +5,10 @@
  * time. If not, it is cut at that frame, and says so; but while the file of the new mapping there is being
  * opened it may turn out to be the same file, and the sample waits.
  *
+ * Code of a virtual machine that gives the memory of code to other code is judged alike: a sample waits until
+ * its code was looked at after it was taken. If a step was made with rows of other code, the sample is walked
+ * again if it brought its stack, or cut there.
+ *
  * When the room for waiting samples is full, the tenant (control group) that has the most of it gives way:
  * its oldest samples are sent as they are. So one that maps new code all the time leaves room for the others.
  *
@@ -27,6 +31,7 @@
 #include "agent/proc/history.h"
 #include "agent/proc/table.h"
 #include "agent/proc/tenant.h"
+#include "agent/unwind/code_times.h"
 #include "agent/unwind/outdated_frames.h"
 #include "agent/unwind/publish.h"
 #include "agent/unwind/tables.h"
@@ -38,6 +43,7 @@
 #define PACK_PART 4u	 /* records are compressed while more than 1/4 of the room is taken */
 #define PACK_LEVEL 1
 #define PACK_BYTES_MIN 1024u
+#define CALLERS_MAX 64u /* words of a stack that may be of code which is not known */
 
 struct link {
 	struct link *prev, *next;
@@ -54,6 +60,7 @@ enum missing_what {
 	MISSING_MAPPING, /* or the process */
 	MISSING_TABLE,
 	MISSING_RULES,
+	MISSING_LOOK, /* at its code, whether it is still the same */
 };
 
 /* What a stack lacks, and the state of it when the stack was tried. */
@@ -65,6 +72,7 @@ struct missing {
 	bool generated;		/* the file stands for generated code; 0: for none yet */
 	uint64_t address;	/* where the walk ended */
 	uint64_t rules_answers; /* completion.rules_answers */
+	uint64_t looks;		/* code_times_looks() */
 };
 
 struct waiting {
@@ -178,6 +186,78 @@ static void take_as_is(const struct sample_view *v, struct sample_view *ret)
 	ret->stack = NULL;
 }
 
+/* --- code whose memory a virtual machine gives to other code */
+
+/* What is known of such code of the process with these mappings; NULL: it has none, or no look will come. */
+static const struct code_times *times_of(const struct completion *c, const struct proc_maps *maps)
+{
+	const struct binary_table *t =
+		maps && maps->code ? unwind_tables_get(c->options.tables, maps->code) : NULL;
+
+	return t && binary_table_may_grow(t) ? t->times : NULL;
+}
+
+/* Frames of a sample, and which steps from them are judged: those from the frames [first, end). */
+struct judged_frames {
+	const struct sample_view *v;
+	uint32_t code; /* the binary that stands for the code */
+	uint16_t first, end;
+	bool published; /* as in code_times_at */
+};
+
+/* *ret_n and *ret_address are those of the first frame that is not as it should be; not with CODE_UNSEEN. */
+static enum code_state judge(const struct code_times *times, const struct judged_frames *j, uint16_t *ret_n,
+			     uint64_t *ret_address)
+{
+	struct stack_frames frames = {j->v->frames + j->v->n_kernel, 0, 0, j->v->n_user};
+	enum code_state state = CODE_SAME;
+	struct stack_frame f;
+
+	while (stack_frames_next(&frames, &f) && f.index < j->end) {
+		enum code_state s;
+
+		if (f.index < j->first || f.kind != STACK_FRAME_NATIVE || frame_file(f.word) != j->code)
+			continue;
+		s = code_times_at(times, frame_va(f.word), j->v->time_ns, j->published);
+		if (s == CODE_OTHER || s == CODE_OVER) {
+			*ret_n = (uint16_t)f.index;
+			*ret_address = frame_va(f.word);
+			return s;
+		}
+		if (s == CODE_UNSURE && state == CODE_SAME) {
+			*ret_n = (uint16_t)f.index;
+			*ret_address = frame_va(f.word);
+		}
+		if (s == CODE_UNSEEN || (s == CODE_UNSURE && state == CODE_SAME))
+			state = s;
+	}
+	return state;
+}
+
+/* From how many of its frames the walk has made a step, or tried to, with rows. */
+static uint16_t steps_of(const struct sample_view *v)
+{
+	return v->ending == ENDING_NO_TABLE && v->n_user ? v->n_user - 1 : v->n_user;
+}
+
+/* Judges the steps of the BPF program. */
+static enum code_state judge_sent(const struct code_times *times, const struct sample_view *v, uint32_t code,
+				  uint16_t *ret_n, uint64_t *ret_address)
+{
+	const struct judged_frames j = {.v = v, .code = code, .end = steps_of(v), .published = true};
+
+	return judge(times, &j, ret_n, ret_address);
+}
+
+static void note_look(const struct code_times *times, const struct proc_maps *maps, struct missing *ret)
+{
+	*ret = (struct missing){.what = MISSING_LOOK,
+				.file = maps->code,
+				.maps = maps->id,
+				.version = maps->version,
+				.looks = code_times_looks(times)};
+}
+
 static bool is_opening(const struct proc_maps *maps, uint64_t address)
 {
 	const struct proc_mapping *m = maps && address ? proc_maps_find(maps, address) : NULL;
@@ -286,11 +366,39 @@ static bool is_final(const struct process *p, const struct sample_view *v)
 }
 
 /*
- * Continues the walk as far as that is possible now; *ret is borrowed until the next call. True when the
- * result is final; false when a table, mapping or rule may still come that takes it further: *missing.
+ * Code is missing where a walk has ended. Of code that may not be there for long, what its callers may be is
+ * wanted at once, not one after the other: the words of the stack that may be return addresses to such code.
  */
-static bool complete(struct completion *c, struct process *p, const struct sample_view *v,
-		     struct sample_view *ret, struct missing *missing)
+static void want_code(struct completion *c, struct process *p, const struct sample_view *v,
+		      const struct code_times *times, uint64_t address)
+{
+	const struct proc_mapping *m = proc_maps_find(p->maps, address);
+	unsigned n = 0;
+
+	if (!c->options.generated)
+		return;
+	c->options.generated(p, address, c->options.data);
+	if (!times || !m || !v->saved)
+		return;
+	for (uint32_t at = 0; at + sizeof(uint64_t) <= v->saved->stack_bytes && n < CALLERS_MAX;
+	     at += sizeof(uint64_t)) {
+		uint64_t word;
+
+		memcpy(&word, v->stack + at, sizeof word);
+		if (word - 1 < m->start || word - 1 >= m->end || code_times_has(times, word - 1) ||
+		    code_times_is_empty(times, word - 1, v->time_ns))
+			continue;
+		c->options.generated(p, word - 1, c->options.data);
+		n++;
+	}
+}
+
+/*
+ * Continues the walk as far as that is possible now, with the right mappings. `anew`: nothing of the stack as
+ * it came can be used.
+ */
+static bool walk_on(struct completion *c, struct process *p, const struct sample_view *v, bool anew,
+		    struct sample_view *ret, struct missing *missing)
 {
 	const struct proc_maps *right = proc_history_at(p, v->time_ns), *used = NULL;
 	bool outdated = is_outdated(p, v, &used), final;
@@ -309,15 +417,105 @@ static bool complete(struct completion *c, struct process *p, const struct sampl
 	if (!right || !v->saved) /* the mappings of that time are forgotten */
 		return true;
 	final = walk(c, p, v, right, ret, missing);
-	if (!final && missing->generated && c->options.generated)
-		c->options.generated(p, missing->address, c->options.data);
+	if (!final && missing->generated)
+		want_code(c, p, v, times_of(c, right), missing->address);
 	if (v->from_start) {
 		/* the stack that came along may be shorter than the one that the program walked */
-		if (!outdated && ret->n_user <= v->n_user && !unwind_ending_complete(ret->ending))
+		if (!outdated && !anew && ret->n_user <= v->n_user && !unwind_ending_complete(ret->ending))
 			take_as_is(v, ret);
 		c->stats.walked_again += outdated && final;
 	}
 	return final;
+}
+
+/* Cuts a stack before the code of which it is not known what it was. */
+static void cut_at_code(struct completion *c, const struct sample_view *v, uint16_t n,
+			struct sample_view *ret)
+{
+	finisher_cut(c->finisher, v, n, 0, ret);
+	c->stats.code_cut++;
+}
+
+/*
+ * Judges the steps of the walk that has given *ret: *ret_n and *ret_address as judge() gives them. The frames
+ * that are in the sample as it came are not looked at again.
+ */
+static enum code_state judge_walked(const struct code_times *times, uint32_t code,
+				    const struct sample_view *v, const struct sample_view *ret,
+				    uint16_t *ret_n, uint64_t *ret_address)
+{
+	const struct judged_frames j = {
+		.v = ret, .code = code, .first = v->from_start ? 0 : finisher_kept(v), .end = steps_of(ret)};
+
+	return ret->frames == v->frames ? CODE_SAME : judge(times, &j, ret_n, ret_address);
+}
+
+/*
+ * Whether nothing will come of what the walk lacks: there is no code any more, or a step from code has led to
+ * where nothing is mapped. Code is never called from what was mapped just now.
+ */
+static bool is_hopeless(const struct code_times *times, const struct proc_maps *maps,
+			const struct sample_view *v, const struct sample_view *ret,
+			const struct missing *missing)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(ret);
+	struct stack_frame f;
+	bool code = false;
+
+	if (missing->what == MISSING_TABLE)
+		return missing->generated && code_times_is_empty(times, missing->address, v->time_ns);
+	if (missing->what != MISSING_MAPPING || ret->ending != ENDING_NO_MAPPING ||
+	    proc_maps_find(maps, missing->address))
+		return false;
+	while (stack_frames_next(&frames, &f))
+		code = f.kind == STACK_FRAME_NATIVE && frame_file(f.word) == maps->code;
+	return code;
+}
+
+/*
+ * Continues the walk as far as that is possible now; *ret is borrowed until the next call. True when the
+ * result is final; false when a table, mapping or rule may still come that takes it further, or it is not
+ * known whether the code is still that which the walk has met: *missing.
+ */
+static bool complete(struct completion *c, struct process *p, const struct sample_view *v,
+		     struct sample_view *ret, struct missing *missing)
+{
+	const struct proc_maps *maps = proc_history_at(p, v->time_ns);
+	const struct code_times *times = times_of(c, maps);
+	enum code_state state = CODE_SAME, walked = CODE_SAME;
+	uint64_t address = 0;
+	uint16_t n = 0;
+	bool anew, final = true;
+
+	take_as_is(v, ret);
+	if (times)
+		state = judge_sent(times, v, maps->code, &n, &address);
+	anew = state == CODE_OTHER || state == CODE_OVER;
+	if (anew && !(v->saved && v->from_start)) {
+		cut_at_code(c, v, n, ret);
+		return true;
+	}
+	if (anew || !is_final(p, v)) /* also if that is too early: it says which code is wanted */
+		final = walk_on(c, p, v, anew, ret, missing);
+	if (times && state != CODE_UNSEEN)
+		walked = judge_walked(times, maps->code, v, ret, &n, &address);
+	if (walked == CODE_OVER && !code_times_is_empty(times, address, v->time_ns)) {
+		want_code(c, p, v, times, address);
+		walked = CODE_UNSEEN;
+	}
+	if (state == CODE_UNSEEN || walked == CODE_UNSEEN) {
+		note_look(times, maps, missing);
+		return false;
+	}
+	if (!final && walked != CODE_OTHER && !(times && is_hopeless(times, maps, v, ret, missing)))
+		return false;
+	/* where rows of the code before lead astray, and those of the code after to the root, these are right */
+	if (walked == CODE_OTHER || walked == CODE_OVER ||
+	    (walked == CODE_UNSURE &&
+	     (!unwind_ending_complete(ret->ending) || unwind_ending_complete(v->ending))))
+		cut_at_code(c, ret, n, ret);
+	c->stats.code_walked_again += anew;
+	return true;
 }
 
 /* The tables of these frames are in use, and where they are missing they are built next. */
@@ -513,6 +711,11 @@ static bool has_changed(const struct completion *c, const struct waiting *w)
 		return true;
 	if (m->what == MISSING_RULES)
 		return c->rules_answers != m->rules_answers;
+	if (m->what == MISSING_LOOK) {
+		const struct code_times *times = times_of(c, maps);
+
+		return !times || code_times_looks(times) != m->looks;
+	}
 	if (m->what == MISSING_MAPPING)
 		return false;
 	table = unwind_tables_get(c->options.tables, m->file);
@@ -529,6 +732,8 @@ static bool is_pending(const struct completion *c, const struct waiting *w)
 
 	if (m->what == MISSING_RULES)
 		return true;
+	if (m->what == MISSING_LOOK)
+		return times_of(c, proc_history_at(w->task.process, w->time_ns)) != NULL;
 	if (m->what == MISSING_MAPPING)
 		return m->file & PROC_FILE_OPENING ||
 		       (c->options.reading && c->options.reading(w->task.process, c->options.data));
@@ -566,15 +771,16 @@ static bool may_wait(const struct completion *c, struct waiting *w, uint64_t now
 static bool settle(struct completion *c, struct waiting *w, uint64_t now, uint64_t *given_up)
 {
 	struct sample_view v, done;
-	bool final;
+	bool was_final, final;
 
 	urgency_check(URGENCY_EVENTS);
 	view_of(c, w, &v);
+	was_final = is_final(w->task.process, &v);
 	final = complete(c, w->task.process, &v, &done, &w->missing);
 	c->stats.tried++;
 	if (!final && !given_up && may_wait(c, w, now))
 		return false;
-	c->stats.completed += unwind_ending_complete(done.ending);
+	c->stats.completed += !was_final && unwind_ending_complete(done.ending);
 	if (!final)
 		++*(given_up ?: &c->stats.late);
 	send(c, &w->task, &done);
@@ -643,15 +849,12 @@ static bool keep(struct completion *c, const struct sampled_task *task, const st
 void completion_take(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		     const void *record, size_t len)
 {
+	const bool final = is_final(task->process, v);
 	struct missing missing = {0};
 	struct sample_view done;
 
-	if (is_final(task->process, v)) {
-		send(c, task, v);
-		return;
-	}
 	if (complete(c, task->process, v, &done, &missing)) {
-		c->stats.completed += unwind_ending_complete(done.ending);
+		c->stats.completed += !final && unwind_ending_complete(done.ending);
 		send(c, task, &done);
 		return;
 	}

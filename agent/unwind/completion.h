@@ -2,9 +2,9 @@
 /*
  * Completes stacks that the BPF program could not unwind to the end, because it lacked a process, a
  * mapping, a table or a rule, or because it used a mapping list that was already outdated
- * (agent/proc/history.h). Most stacks are completed at once. For the others the whole record waits, in
- * bounded memory, until what it needs was published or its deadline has passed; in the latter case it is
- * sent as far as it was unwound. A deadline is put off while what the sample needs is queued or being made:
+ * (agent/proc/history.h), or rows of code whose memory other code may have got (code_times.h). Most stacks
+ * are completed at once. For the others the whole record waits, in bounded memory, until what it needs was
+ * published or its deadline has passed; in the latter case it is sent as far as it was unwound. A deadline is put off while what the sample needs is queued or being made:
  * a worker thread that gets no CPU is late, and the table that it builds still comes. Main loop only.
  */
 #ifndef PROFLET_UNWIND_COMPLETION_H
@@ -58,6 +58,8 @@ struct completion_stats {
 	uint64_t packed;    /* records compressed, because much of the room was taken */
 	/* of the stacks unwound with an outdated list: unwound again with the right one; shortened */
 	uint64_t walked_again, cut;
+	/* the same of stacks with steps from code that was, or may have been, other code by then */
+	uint64_t code_walked_again, code_cut;
 	size_t waiting, waiting_bytes;
 	struct finisher_stats finisher;
 };

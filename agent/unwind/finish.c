@@ -508,7 +508,7 @@ void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, u
 {
 	uint32_t have = (uint32_t)v->n_kernel + n;
 
-	memcpy(f->area.frames, v->frames, have * sizeof *v->frames);
+	memmove(f->area.frames, v->frames, have * sizeof *v->frames);
 	if (next)
 		f->area.frames[have] = next;
 	*ret = *v;

@@ -30,7 +30,8 @@
 #define WINDOW_BEHIND (16u << 10)
 #define WAIT_MIN_NS (1 * NS_PER_SEC)
 #define WAIT_MAX_NS (64 * NS_PER_SEC)
-#define READ_BYTES 4096u /* memory is read in such pieces, as some of it may be missing */
+#define OVER_NS (1 * NS_PER_SEC) /* for which the rows of freed code stay */
+#define READ_BYTES 4096u	 /* memory is read in such pieces, as some of it may be missing */
 #define NOT_READY_NS (100 * NS_PER_MS)
 #define NOT_READY_MAX 6u /* times in a row that a virtual machine is waited for, each twice as long */
 
@@ -48,7 +49,9 @@ struct part {
 	bool open;		    /* it has waited long enough */
 	bool vm;		    /* a piece of a virtual machine's code, which knows when it has changed */
 	bool freed;		    /* of these, one that may be freed at any time */
+	bool over;		    /* it was freed: its rows are for samples from before */
 	uint32_t compile_id;
+	uint64_t look, found_ns, same_ns; /* as in struct code_span */
 	uint32_t n;
 	struct part_row rows[];
 };
@@ -72,6 +75,11 @@ struct generated {
 	bool changed;	     /* the table is not that of the last job any more */
 	struct part **parts; /* owned */
 	size_t n, cap, bytes, next_check;
+	size_t next_vm_check;
+	uint64_t look;
+	struct buf spans; /* of struct code_span */
+	uint64_t empty[GENERATED_REQUESTS_MAX];
+	size_t n_empty;
 	struct ruleset rules;
 	struct vm_process vm;
 	unsigned n_not_ready;	/* answers in a row that it is not ready */
@@ -100,7 +108,7 @@ static void parts_clear(struct generated *g)
 {
 	for (size_t i = 0; i < g->n; i++)
 		free(g->parts[i]);
-	g->n = g->bytes = g->next_check = 0;
+	g->n = g->bytes = g->next_check = g->next_vm_check = 0;
 }
 
 void generated_free(struct generated *g)
@@ -111,6 +119,7 @@ void generated_free(struct generated *g)
 	free(g->parts);
 	ruleset_fini(&g->rules);
 	buf_fini(&g->found);
+	buf_fini(&g->spans);
 	buf_fini(&g->v8_records);
 	buf_fini(&g->v8_reports);
 	if (g->mem >= 0)
@@ -172,6 +181,7 @@ size_t generated_begin(struct generated *g, bool check)
 	g->n_v8_code_taken = g->n_v8_code;
 	g->n_v8_code = 0;
 	g->check = check;
+	g->n_empty = 0;
 	buf_clear(&g->found);
 	buf_clear(&g->v8_records);
 	buf_clear(&g->v8_reports);
@@ -208,6 +218,23 @@ void generated_v8_code(const struct generated *g, const struct buf **records, co
 {
 	*records = &g->v8_records;
 	*reports = &g->v8_reports;
+}
+
+const struct code_span *generated_spans(const struct generated *g, size_t *ret_n)
+{
+	*ret_n = g->spans.len / sizeof(struct code_span);
+	return (const struct code_span *)g->spans.data;
+}
+
+const uint64_t *generated_empty(const struct generated *g, size_t *ret_n)
+{
+	*ret_n = g->n_empty;
+	return g->empty;
+}
+
+uint64_t generated_look(const struct generated *g)
+{
+	return g->look;
 }
 
 void generated_stats(const struct generated *g, struct generated_stats *ret)
@@ -333,6 +360,8 @@ static int part_add(struct generated *g, const struct memory_code *code, const s
 	*p = (struct part){.start = code->va + off,
 			   .end = code->va + limit,
 			   .hash = code->code ? hash_bytes(code->code + off, limit - off) : 0,
+			   .look = g->look,
+			   .found_ns = g->now_ns,
 			   .n = (uint32_t)n};
 	for (size_t i = 0; i < n; i++) {
 		const int64_t rule = ruleset_intern(&g->rules, &from->v[first + i].rule);
@@ -452,7 +481,7 @@ static bool is_known(const struct generated *g, uint64_t address)
 {
 	const size_t i = parts_from(g, address);
 
-	return i < g->n && g->parts[i]->start <= address && !g->parts[i]->open;
+	return i < g->n && g->parts[i]->start <= address && !g->parts[i]->open && !g->parts[i]->over;
 }
 
 /* --- the job */
@@ -557,13 +586,17 @@ static struct vm_wanted check_of(const struct part *p)
 		.address = p->start, .end = p->end, .wish = VM_WANT_CHECK, .compile_id = p->compile_id};
 }
 
-static void checks_add(const struct generated *g, struct vm_wanted *wanted, size_t *n)
+/* Those whose turn it is. */
+static void checks_add(struct generated *g, struct vm_wanted *wanted, size_t *n)
 {
-	for (size_t i = 0; i < g->n && *n < VM_WANTED_MAX; i++) {
-		const struct part *p = g->parts[(g->next_check + i) % g->n];
+	const size_t first = g->n ? g->next_vm_check % g->n : 0;
 
-		if (p->vm)
-			wanted[(*n)++] = check_of(p);
+	for (size_t i = 0; i < g->n && *n < VM_WANTED_MAX; i++) {
+		const size_t at = (first + i) % g->n;
+
+		if (g->parts[at]->vm)
+			wanted[(*n)++] = check_of(g->parts[at]);
+		g->next_vm_check = at + 1;
 	}
 }
 
@@ -582,6 +615,14 @@ static bool wish_of(const struct generated *g, const struct generated_request *q
 	return q->method || !is_known(g, q->address);
 }
 
+/* What was made of code by its bytes, before it was known that a virtual machine knows it. */
+static void drop_guessed(struct generated *g)
+{
+	for (size_t i = g->n; i > 0; i--)
+		if (!g->parts[i - 1]->vm)
+			part_drop(g, i - 1);
+}
+
 /* The wishes of the requests that the virtual machine may answer, then the checks. */
 static size_t wishes(struct generated *g, struct vm_wanted *wanted)
 {
@@ -592,8 +633,10 @@ static size_t wishes(struct generated *g, struct vm_wanted *wanted)
 
 		if (q->vm.kind == VM_NONE)
 			continue;
-		if (g->vm.vm.kind == VM_NONE)
+		if (g->vm.vm.kind == VM_NONE) {
 			g->vm.vm = q->vm;
+			drop_guessed(g);
+		}
 		if (q->vm.kind == g->vm.vm.kind && wish_of(g, q, &wanted[n]))
 			n++;
 	}
@@ -602,19 +645,35 @@ static size_t wishes(struct generated *g, struct vm_wanted *wanted)
 	return n;
 }
 
+/* The code was freed. Until other code is found in its place, samples from before need its rows. */
+static void be_over(struct generated *g, struct part *p)
+{
+	if (!p->over)
+		p->same_ns = g->now_ns;
+	p->over = true;
+}
+
 /* Takes whether a piece is still the same. True: somebody waits for that. */
 static bool take_check(struct generated *g, const struct vm_wanted *w, const struct vm_found *f)
 {
 	const size_t i = parts_from(g, w->address);
+	struct part *p = i < g->n ? g->parts[i] : NULL;
 	bool freed;
 
-	if (i == g->n || g->parts[i]->start != w->address)
-		return false;
-	freed = g->parts[i]->freed;
-	if (f->answer != VM_SAME) {
-		part_drop(g, i);
-		g->stats.replaced++;
+	if (!p || p->start != w->address || p->end != w->end || p->compile_id != w->compile_id)
+		return false; /* the same look has found what is in its place */
+	freed = p->freed;
+	if (f->answer == VM_SAME) {
+		p->same_ns = g->now_ns;
+		return freed;
 	}
+	g->stats.replaced += !p->over;
+	if (f->answer == VM_EMPTY && (!p->over || g->now_ns - p->same_ns < OVER_NS))
+		be_over(g, p);
+	else if (!p->over)
+		p->over = true; /* its rows are for the samples that have waited for this look */
+	else
+		part_drop(g, i);
 	return freed;
 }
 
@@ -635,6 +694,7 @@ static int take_code(struct generated *g, const struct vm_record *x)
 	p->vm = true;
 	p->freed = f->freed;
 	p->compile_id = f->compile_id;
+	p->same_ns = g->now_ns;
 	return 0;
 }
 
@@ -649,6 +709,8 @@ static int take_record(struct generated *g, const struct vm_wanted *w, const str
 		wanted |= take_check(g, w, &f); /* of code that V8 has freed, nobody waits for that */
 	if (f.answer == VM_CODE)
 		r = take_code(g, x);
+	if (f.answer == VM_EMPTY && w->wish == VM_WANT_CODE && g->n_empty < ARRAY_SIZE(g->empty))
+		g->empty[g->n_empty++] = f.address;
 	if (r < 0 || !wanted)
 		return r;
 	f.n_rows = 0;
@@ -692,7 +754,18 @@ static void wait_for_vm(struct generated *g, int r)
 	}
 }
 
-/* Has the virtual machine's code looked at. What it does not know is analysed like other code. 0; -ENOMEM. */
+/* Whether the process has no memory any more: whatever was said of it since, nothing is meant by it. */
+static bool memory_is_gone(const struct generated *g, uint64_t address)
+{
+	uint8_t byte;
+
+	return pread(g->mem, &byte, 1, (off_t)address) == 0;
+}
+
+/*
+ * Has the virtual machine's code looked at. What it does not know is analysed like other code. 0; -ENOMEM;
+ * -ESRCH.
+ */
 static int ask_vm(struct generated *g)
 {
 	_cleanup_free_ struct vm_wanted *wanted = NULL;
@@ -709,6 +782,8 @@ static int ask_vm(struct generated *g)
 	if (!n)
 		return 0;
 	r = vm_process_run(&g->vm, &g->parser, &(struct vm_target){g->pid, g->mem}, wanted, n, &answer);
+	if (memory_is_gone(g, wanted[0].address))
+		return -ESRCH;
 	if (r == 0)
 		r = take_answer(g, wanted, n, &answer);
 	if (r == -ENOMEM)
@@ -798,10 +873,36 @@ static void open_parts(struct generated *g)
 	}
 }
 
+static bool is_empty(const struct generated *g, uint64_t address)
+{
+	for (size_t i = 0; i < g->n_empty; i++)
+		if (g->empty[i] == address)
+			return true;
+	return false;
+}
+
+/* 0 or -ENOMEM. */
+static int spans_make(struct generated *g)
+{
+	int r = 0;
+
+	buf_clear(&g->spans);
+	for (size_t i = 0; i < g->n && r == 0 && g->vm.vm.kind == VM_HOTSPOT; i++) {
+		const struct part *p = g->parts[i];
+
+		r = buf_append(
+			&g->spans,
+			&(struct code_span){p->start, p->end, p->found_ns, p->same_ns, p->look, p->over},
+			sizeof(struct code_span));
+	}
+	return r;
+}
+
 int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *ret_rows)
 {
 	int r = mem_open(g);
 
+	g->look++;
 	g->now_ns = clock_mono_ns();
 	g->wait_until_ns = 0;
 	g->changed |= !g->check; /* the table that there was may have been evicted */
@@ -813,10 +914,12 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	if (r == 0)
 		r = ask_v8(g);
 	for (size_t i = 0; i < g->n_taken && r == 0 && !g->wait_until_ns; i++)
-		if (!g->taken[i].method && !g->taken[i].look)
+		if (!g->taken[i].method && !g->taken[i].look && !is_empty(g, g->taken[i].address))
 			r = answer(g, &g->taken[i]);
 	g->n_taken = 0;
 	parser_session_end(&g->parser);
+	if (r == 0)
+		r = spans_make(g);
 	if (r < 0)
 		return r;
 	if (!g->changed)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "agent/elf/runtime/v8.h"
+#include "agent/unwind/code_times.h"
 #include "agent/unwind/v8_code_job.h"
 #include "agent/unwind/v8_job.h"
 #include "agent/unwind/vm.h"
@@ -90,6 +91,17 @@ enum vm_kind generated_vm(const struct generated *g); /* whose it is */
 uint64_t
 generated_began_ns(const struct generated *g); /* CLOCK_MONOTONIC, before the last job looked at anything */
 uint32_t generated_pid(const struct generated *g); /* of its process */
+/*
+ * The parts as the last job has left them, if they are those of a virtual machine that gives the memory of
+ * code to other code. Between jobs; borrowed until the next one begins. NULL: they are not.
+ */
+const struct code_span *generated_spans(const struct generated *g, size_t *ret_n);
+uint64_t generated_look(const struct generated *g); /* number of the last job */
+/*
+ * Addresses that were requested, where the virtual machine has no code now, though it may have had some.
+ * Borrowed as above.
+ */
+const uint64_t *generated_empty(const struct generated *g, size_t *ret_n);
 /*
  * On a worker thread: reads the process's memory, which may block for as long as the process likes,
  * analyses, and encodes all parts. 0; -EALREADY: the table is as it was; -ENODATA: there is no part;

@@ -144,6 +144,11 @@ static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 	if (w->wish == VM_WANT_METHOD)
 		return look_at_method(k, f);
 	r = hotspot_blob_find(&k->memory, &k->layout, w->address, &k->blob);
+	if (r == -ENODATA) {
+		if (w->wish == VM_WANT_CODE || hotspot_is_empty(&k->memory, &k->layout, w->address, w->end))
+			f->answer = VM_EMPTY;
+		return vm_records_put(&k->records, f, NULL);
+	}
 	if (r < 0)
 		return r;
 	if (w->wish == VM_WANT_CODE)

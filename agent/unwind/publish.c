@@ -384,6 +384,7 @@ static int list_update(struct publisher *p, struct slot *s, struct list *l, cons
 	l->change = unwind_tables_change(p->tables);
 	for (const struct slot *each = l->slots; each; each = each->next)
 		slot_write(each);
+	unwind_tables_published(p->tables, process->maps->code);
 	block_retire(p, before);
 	return 0;
 }

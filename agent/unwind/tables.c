@@ -15,6 +15,7 @@
 #include "agent/base/worker.h"
 #include "agent/elf/runtime/facts.h"
 #include "agent/unwind/build.h"
+#include "agent/unwind/code_times.h"
 #include "agent/unwind/generated.h"
 #include "agent/unwind/stuck_devices.h"
 #include "bpf/abi.h"
@@ -24,8 +25,10 @@
 #define AGAIN_NS (NS_PER_SEC / 10) /* before a build that could not be made is tried again; doubles */
 #define GENERATED_COST 20u	   /* generated code is analysed in 1/20 of the time at most */
 #define GENERATED_MAX_NS (2 * NS_PER_SEC)
-#define GENERATED_CHECK_NS (1 * NS_PER_SEC) /* between comparisons of used code with the memory */
-#define IDLE_NS (60 * NS_PER_SEC)	    /* a table that no sample has used for so long is idle */
+/* Between comparisons of used code with the memory; of code that is changing. */
+#define GENERATED_CHECK_NS (1 * NS_PER_SEC)
+#define GENERATED_CHANGING_NS (NS_PER_SEC / 10)
+#define IDLE_NS (60 * NS_PER_SEC) /* a table that no sample has used for so long is idle */
 
 struct unwind_tables {
 	struct binary_registry *binaries;
@@ -184,6 +187,7 @@ int unwind_tables_add_generated(struct unwind_tables *c, uint32_t index, uint32_
 						 .state = TABLE_READY,
 						 .urgent = true,
 						 .wait_ns = EVICTED_WAIT_NS,
+						 .check_ns = GENERATED_CHECK_NS,
 						 .generated = g};
 	if (index > c->top)
 		c->top = index;
@@ -197,8 +201,8 @@ static bool generated_due(const struct binary_table *f, uint64_t now_ns)
 	if (f->refused || f->job || f->state == TABLE_WAITING || f->state == TABLE_BUILDING || f->stuck ||
 	    now_ns < f->not_before_ns)
 		return false;
-	return generated_requested(f->generated) || (f->n_placed && f->last_used_ns > f->checked_ns &&
-						     now_ns > f->checked_ns + GENERATED_CHECK_NS);
+	return generated_requested(f->generated) ||
+	       (f->n_placed && f->last_used_ns > f->checked_ns && now_ns > f->checked_ns + f->check_ns);
 }
 
 static void generated_wait(struct unwind_tables *c)
@@ -244,6 +248,14 @@ bool unwind_tables_requested(const struct unwind_tables *c, uint32_t index)
 	return f && f->generated && (f->job || generated_requested(f->generated));
 }
 
+void unwind_tables_published(struct unwind_tables *c, uint32_t index)
+{
+	struct binary_table *f = unwind_tables_get(c, index);
+
+	if (f && f->times)
+		code_times_published(f->times, c->now());
+}
+
 static void generated_forget(struct unwind_tables *c, struct binary_table *f)
 {
 	for (size_t i = 0; i < c->n_generated; i++)
@@ -252,6 +264,7 @@ static void generated_forget(struct unwind_tables *c, struct binary_table *f)
 			break;
 		}
 	generated_free(TAKE_PTR(f->generated));
+	code_times_free(TAKE_PTR(f->times));
 }
 
 void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_ns)
@@ -592,6 +605,8 @@ static void table_finish(struct unwind_tables *c, struct build_job *j, int r)
 {
 	struct binary_table *f = &c->tables[j->file];
 
+	if (f->times && r == 0)
+		code_times_placed(f->times, generated_look(f->generated));
 	if (f->generated && (r == -ENODATA || f->n_placed)) /* more code may come; or the old table stays */
 		r = 0;
 	f->state = r == 0			  ? TABLE_READY
@@ -637,6 +652,22 @@ static bool table_place(struct unwind_tables *c, struct placing *p)
 	return true;
 }
 
+/* Takes what the job knows of when code was there. */
+static void times_take(struct binary_table *f)
+{
+	size_t n, n_empty;
+	const struct code_span *spans = generated_spans(f->generated, &n);
+	const uint64_t *empty = generated_empty(f->generated, &n_empty);
+
+	if (!f->times && n && code_times_new(&f->times) < 0)
+		return;
+	if (!f->times)
+		return;
+	(void)code_times_set(f->times, spans, n);
+	for (size_t i = 0; i < n_empty; i++)
+		code_times_add_empty(f->times, empty[i], generated_began_ns(f->generated));
+}
+
 /*
  * A build of generated code has ended. The table that the code had gives way to the new one, if there is
  * one.
@@ -653,8 +684,13 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 	c->stats.generated += s.analysed - f->counted.analysed;
 	c->stats.generated_replaced += s.replaced - f->counted.replaced;
 	c->stats.generated_refused += s.refused - f->counted.refused;
+	f->check_ns = s.analysed == f->counted.analysed && s.replaced == f->counted.replaced
+			      ? GENERATED_CHECK_NS
+			      : GENERATED_CHANGING_NS;
 	f->counted = s;
 	f->refused |= j->error == -ESRCH;
+	if (!f->refused)
+		times_take(f);
 	if (c->found)
 		c->found(f->binary->index, f->generated, c->found_data);
 	if (f->n_placed && (j->error == 0 || j->error == -ENODATA))
@@ -783,6 +819,7 @@ void unwind_tables_free(struct unwind_tables *c)
 		free(c->tables[i].placed);
 		free(c->tables[i].runtime);
 		generated_free(c->tables[i].generated);
+		code_times_free(c->tables[i].times);
 	}
 	free(c->generated);
 	while (c->placing) {
@@ -832,7 +869,7 @@ static struct binary_table *next_waiting(struct unwind_tables *c)
 static int new_job(struct unwind_tables *c, struct binary_table *f, struct build_job **ret)
 {
 	uint64_t now_ns = c->now();
-	bool check = f->n_placed && now_ns > f->checked_ns + GENERATED_CHECK_NS;
+	bool check = f->n_placed && now_ns > f->checked_ns + f->check_ns;
 
 	if (f->binary->quarantined & BINARY_FOR_TABLE)
 		return -ENOTRECOVERABLE;

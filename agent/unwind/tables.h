@@ -17,6 +17,7 @@
 #include "agent/unwind/generated.h"
 
 struct buf;
+struct code_times;
 struct runtime_facts;
 struct unwind_tables;
 struct worker;
@@ -63,7 +64,9 @@ struct binary_table {
 	struct generated_stats counted; /* what `generated` said of itself at the last build */
 	bool refused;			/* nothing more will be known of that code */
 	uint64_t not_before_ns, checked_ns; /* its next build; the last that compared it with the memory */
-	uint32_t change;		    /* unwind_tables_change() when its last build ended */
+	uint64_t check_ns;		    /* between comparisons */
+	struct code_times *times; /* of generated code that is given to other code; owned; NULL: other code */
+	uint32_t change;	  /* unwind_tables_change() when its last build ended */
 	/* What a build has found, whatever became of the table; owned; NULL: no runtime, or not known yet. */
 	struct runtime_facts *runtime;
 	bool runtime_logged; /* that some process's objects have another layout, or that none is known */
@@ -146,6 +149,8 @@ bool unwind_tables_request_line(struct unwind_tables *t, uint32_t index, uint32_
 /* The same of code that V8 has compiled (generated_request_v8_code). */
 bool unwind_tables_request_v8_code(struct unwind_tables *t, uint32_t index, uint32_t pid,
 				   const struct v8_process *process, const struct vm_wanted *wanted);
+/* The table of such a binary that is in the arena was published. */
+void unwind_tables_published(struct unwind_tables *t, uint32_t index);
 /* Nothing more will be known of such a binary: samples no longer wait for it. */
 void unwind_tables_refuse(struct unwind_tables *t, uint32_t index);
 /* True while a build of such a binary runs or waits, for requests that a sample has made. */

@@ -45,7 +45,7 @@ void vm_records_fini(struct vm_records *v);
 
 /* --- in the agent */
 
-#define VM_WANTED_MAX 1024u /* in one job */
+#define VM_WANTED_MAX 4096u /* in one job */
 
 struct vm_job {
 	const struct parser_operation *operation;

@@ -219,6 +219,30 @@ const struct buf *generated_found(const struct generated *g)
 	return NULL;
 }
 
+const struct code_span *generated_spans(const struct generated *g, size_t *ret_n)
+{
+	(void)g, (void)ret_n;
+	abort();
+}
+
+const uint64_t *generated_empty(const struct generated *g, size_t *ret_n)
+{
+	(void)g, (void)ret_n;
+	abort();
+}
+
+uint64_t generated_look(const struct generated *g)
+{
+	(void)g;
+	abort();
+}
+
+uint64_t generated_began_ns(const struct generated *g)
+{
+	(void)g;
+	abort();
+}
+
 void generated_stats(const struct generated *g, struct generated_stats *ret)
 {
 	(void)g, (void)ret;

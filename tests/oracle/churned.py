@@ -123,7 +123,7 @@ class Perl(Language):
 class Java(Language):
     """Methods are read when they have occurred: of classes that are gone by then there are no names. None must be wrong."""
     frames, program = "jvm", "java/Churn.java"
-    kinds = ("short", "long")
+    kinds = ("short", "long", "sizes")
     lasts = False
     FLAGS = ["-XX:ReservedCodeCacheSize=3m", "-Xmx64m"]
 
@@ -131,13 +131,20 @@ class Java(Language):
         return (build.program,)
 
     def command(self, build, script, truth, kind):
-        return build.command(*self.FLAGS, "-cp", script.rpartition("/")[0] + "/chains.jar", "Churn", truth, kind, without="-jar")
+        flags = self.FLAGS + ["-XX:-Inline"] * (kind == "sizes")
+        return build.command(*flags, "-cp", script.rpartition("/")[0] + "/chains.jar", "Churn", truth, kind, without="-jar")
 
     def is_of_turn(self, place, kind):
         return place.name.startswith("Turn")
 
     def fits(self, place, n, kind):
-        return place.source == "Churn.java" and place.name in {f"Turn{n}.{m}" for m in (f"f_{n}", f"g_{n}", "applyAsLong", "<init>")}
+        return place.source == "Churn.java" and place.name in {f"Turn{n}.{m}" for m in (f"f_{n}", f"g_{n}", f"h_{n}", f"i_{n}", "applyAsLong", "<init>")}
+
+    def breaks(self, places, kind):
+        """Frames of other sizes: with rows of other code, a walk skips some, or takes others in between."""
+        names = [p.name.partition(".")[2].partition("_")[0] for p in places if self.is_of_turn(p, kind)]
+        chain = ["g", "i", "h", "f", "applyAsLong"]
+        return kind == "sizes" and names[:1] != ["<init>"] and names != chain[len(chain) - len(names):]
 
 
 class Dotnet(Language):

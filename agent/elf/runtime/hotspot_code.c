@@ -70,7 +70,7 @@ static int heap_find(struct vm_memory *m, const struct hotspot_layout *l, uint64
 	return r < 0 ? r : -ENOENT;
 }
 
-/* The address of the block with the address, which is in the heap. 0; -ENOENT: it is free. */
+/* The address of the block with the address, which is in the heap. 0; -ENODATA: it is free. */
 static int block_find(struct vm_memory *m, const struct hotspot_layout *l, const struct heap *heap,
 		      uint64_t address, uint64_t *ret)
 {
@@ -82,13 +82,13 @@ static int block_find(struct vm_memory *m, const struct hotspot_layout *l, const
 		if (r < 0 || !back)
 			break;
 		if (back == SEGMENT_FREE || back > segment || hops == HOPS_MAX)
-			return -ENOENT;
+			return -ENODATA;
 		segment -= back;
 	}
 	*ret = heap->low + (segment << heap->shift);
 	if (r == 0)
 		r = hotspot_get(m, l, *ret, HOTSPOT_BLOCK_USED, &used);
-	return r == 0 && !(used & 1) ? -ENOENT : r;
+	return r == 0 && !(used & 1) ? -ENODATA : r;
 }
 
 /* What a blob is, by its name, which has been the same in all versions but for details behind it. */
@@ -182,5 +182,17 @@ int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint6
 		return r;
 	if (ret->start < ret->address || ret->end < ret->start || ret->end > limit)
 		return -ENOTSUP;
-	return address >= ret->start && address < ret->end ? 0 : -ENOENT;
+	return address >= ret->start && address < ret->end ? 0 : -ENODATA;
+}
+
+bool hotspot_is_empty(struct vm_memory *m, const struct hotspot_layout *l, uint64_t start, uint64_t end)
+{
+	uint64_t address = start, block;
+	struct heap heap;
+
+	if (end - start > MEMORY_CODE_MAX || heap_find(m, l, start, &heap) < 0 || end > heap.high)
+		return false;
+	while (address < end && block_find(m, l, &heap, address, &block) == -ENODATA)
+		address = (address | ((1ull << heap.shift) - 1)) + 1;
+	return address >= end;
 }

@@ -27,10 +27,12 @@ struct hotspot_blob {
 };
 
 /*
- * 0; -ENOENT: the address is in no code; -EAGAIN: there are no heaps yet; -ENOTSUP: the heaps are not as they
- * should be; errors of vm_read.
+ * 0; -ENOENT: the address is in no heap; -ENODATA: it is, and there is no code now; -EAGAIN: there are no
+ * heaps yet; -ENOTSUP: the heaps are not as they should be; errors of vm_read.
  */
 int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address,
 		      struct hotspot_blob *ret);
+/* Whether there is no code anywhere in [start, end) of a heap, MEMORY_CODE_MAX bytes at most. */
+bool hotspot_is_empty(struct vm_memory *m, const struct hotspot_layout *l, uint64_t start, uint64_t end);
 
 #endif

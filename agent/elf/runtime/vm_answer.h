@@ -17,6 +17,8 @@ enum vm_answer {
 	VM_CODE,
 	VM_METHOD,
 	VM_SAME, /* it is still the code that was meant */
+	/* memory for code in which none is now, but other code may be soon; for a check, in all of the range */
+	VM_EMPTY,
 	VM_ANSWERS,
 };
 

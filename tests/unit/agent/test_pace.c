@@ -12,7 +12,8 @@ struct turns {
 	struct loop *loop;
 	struct pace pace;
 	unsigned n, woken;
-	unsigned busy_at; /* turn with something to do; 0: none */
+	unsigned busy_at;  /* turn with something to do; 0: none */
+	unsigned hurry_to; /* up to that turn, what there is to do cannot be done later */
 	uint64_t at_ns[TURNS];
 };
 
@@ -32,6 +33,8 @@ static int on_turn(uint64_t expirations, void *data)
 	pace_drained(&t->pace);
 	if (t->n == TURNS)
 		loop_stop(t->loop);
+	else if (t->n <= t->hurry_to)
+		pace_hurry(&t->pace);
 	else if (t->n == t->busy_at)
 		pace_busy(&t->pace);
 	else
@@ -76,4 +79,14 @@ Test(pace, is_quick_as_soon_as_something_comes)
 	cr_expect_geq(longest_ns(&t, 4, 6), 300 * NS_PER_MS, "slow before");
 	cr_expect_lt(t.at_ns[8] - t.at_ns[5], t.at_ns[5] - t.at_ns[4] + 400 * NS_PER_MS, "three quick turns");
 	cr_expect(t.pace.slow, "and slow again");
+}
+
+Test(pace, hurries_as_long_as_it_has_to)
+{
+	struct turns t = {.hurry_to = 5, .busy_at = 6};
+
+	run(&t);
+	cr_expect_lt(t.at_ns[5] - t.at_ns[0], 400 * NS_PER_MS, "less than five quick turns");
+	cr_expect_geq(t.at_ns[7] - t.at_ns[6], 80 * NS_PER_MS, "quick again");
+	cr_expect_not(t.pace.brisk);
 }

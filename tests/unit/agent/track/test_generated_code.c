@@ -16,6 +16,8 @@ struct list {
 	unsigned n;
 	struct generated_request last;
 	uint64_t since_ns;
+	enum vm_kind machine; /* that is known by now */
+	unsigned n_machine;
 };
 
 static int look_up(struct process *p, uint64_t since_ns, struct generated_request *request, void *data)
@@ -29,11 +31,22 @@ static int look_up(struct process *p, uint64_t since_ns, struct generated_reques
 	return l->answer;
 }
 
+static bool find_machine(struct process *p, struct generated_request *request, void *data)
+{
+	struct list *l = data;
+
+	(void)p;
+	l->n_machine++;
+	request->vm.kind = l->machine;
+	return l->machine != VM_NONE;
+}
+
 static struct flow *with_code(struct list *l)
 {
 	struct flow *f = flow_prepare();
 
 	f->options.function = look_up;
+	f->options.machine = find_machine;
 	f->options.function_data = l;
 	f->options.max_files = 256;
 	flow_add_shell(f);
@@ -107,6 +120,30 @@ Test(generated_code, list_is_being_read)
 	cr_expect_not(track_reading(f->track, flow_process(f, SHELL)));
 	track_progress(f->track);
 	cr_expect_eq(l.n, 3, "it was requested");
+}
+
+/* What was analysed before a virtual machine was known leads to it: no sample would. */
+Test(generated_code, machine_that_is_known_late)
+{
+	struct list l = {.answer = -ENOENT};
+	_cleanup_flow_ struct flow *f = with_code(&l);
+	const struct binary_table *t;
+
+	hit(f, SHELL, CODE + 0x40);
+	t = unwind_tables_get(track_tables(f->track), code_of(f, SHELL));
+	for (int i = 0; i < 10; i++)
+		track_progress(f->track);
+	cr_expect_leq(l.n_machine, 1, "not at every turn");
+	(void)generated_begin(t->generated, false);
+	cr_expect_not(generated_requested(t->generated));
+	l.machine = VM_HOTSPOT;
+	flow_wait(f, 2 * NS_PER_SEC);
+	track_progress(f->track);
+	cr_expect(generated_requested(t->generated), "its code is looked at again");
+	(void)generated_begin(t->generated, false);
+	flow_wait(f, 2 * NS_PER_SEC);
+	track_progress(f->track);
+	cr_expect_not(generated_requested(t->generated), "once");
 }
 
 /* A child has its parent's table as long as it generates nothing itself. */

@@ -4,11 +4,15 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "agent/proc/history.h"
 #include "agent/proc/image.h"
 #include "agent/proc/table.h"
+#include "agent/unwind/code_times.h"
 #include "agent/unwind/completion.h"
+#include "agent/unwind/generated.h"
 
 #include "tests/unit/agent/elf/elf_file.h"
 #include "tests/unit/machine.h"
@@ -982,4 +986,195 @@ Test(completion, a_frame_is_cut_when_no_file_was_opened_in_time)
 	cr_assert_eq(s.n, 1);
 	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
 	cr_expect_eq(stats(&s).late, 1);
+}
+
+/* --- code whose memory is given to other code */
+
+/* sub rsp, N; nop; add rsp, N; ret: the nop is at the address that the stacks of record_of() have. */
+static void write_function(uint64_t nop, uint8_t n)
+{
+	const uint8_t function[] = {0x48, 0x83, 0xec, n, 0x90, 0x48, 0x83, 0xc4, n, 0xc3};
+
+	memcpy((void *)(nop - 4), function, sizeof function);
+}
+
+static void analyse(struct scene *s, uint32_t machine, uint64_t nop)
+{
+	const struct generated_request q = {
+		.address = nop, .start = nop - 4, .end = nop + 6, .low = CODE, .high = CODE + 0x1000};
+
+	unwind_tables_request(s->w.tables, machine, &q);
+}
+
+/* The memory at CODE is that of a virtual machine. Returns the binary that stands for it. */
+static uint32_t add_machine(struct scene *s)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	void *memory = mmap((void *)CODE, 0x1000, PROT_READ | PROT_WRITE, flags, -1, 0);
+	struct binary *b;
+	uint32_t index;
+
+	cr_assert_eq(memory, (void *)CODE);
+	write_function(CODE + 0x100, 24);
+	write_function(CODE + 0x200, 8);
+	unwind_tables_follow_generated(s->w.tables);
+	cr_assert_eq(binary_new_generated(&b, (uint32_t)getpid()), 0);
+	cr_assert_eq(binary_registry_enter(s->w.binaries, b, 0, &index), 0);
+	cr_assert(binary_registry_hold(s->w.binaries, index));
+	cr_assert_eq(unwind_tables_add_generated(s->w.tables, index, (uint32_t)getpid()), 0);
+	analyse(s, index, CODE + 0x100);
+	analyse(s, index, CODE + 0x200);
+	unwind_tables_pump(s->w.tables);
+	world_settle(&s->w);
+	cr_assert_eq(munmap(memory, 0x1000), 0);
+	cr_assert_eq(world_table(&s->w, index)->n_placed, 1);
+	cr_assert_eq(code_times_new(&world_table(&s->w, index)->times), 0);
+	map(s, CODE, CODE + 0x1000, 0, PROC_FILE_NONE);
+	proc_maps_set_code(s->process->maps, index);
+	return index;
+}
+
+/* A look has found code there at `found_ns`, and that it was the same at `same_ns`. */
+static void look(struct scene *s, uint32_t machine, uint64_t found_ns, uint64_t same_ns)
+{
+	struct code_times *t = world_table(&s->w, machine)->times;
+	const struct code_span span = {.start = CODE,
+				       .end = CODE + 0x1000,
+				       .found_ns = found_ns,
+				       .same_ns = same_ns,
+				       .look = found_ns};
+
+	cr_assert_eq(code_times_set(t, &span, 1), 0);
+	code_times_placed(t, span.look);
+	code_times_published(t, same_ns);
+	s->epoch++;
+}
+
+/* A stack that the program has walked through the code to its root. */
+static void take_walked(struct scene *s, uint32_t machine, unsigned flags)
+{
+	struct record r;
+
+	now_ns += NS_PER_SEC;
+	record_of(s, &r, CODE + 0x100, ENDING_ROOT);
+	r.head.flags = (uint8_t)flags;
+	r.head.n_user = 2;
+	r.frames[0] = frame_native(s->program, 0x100);
+	r.frames[1] = frame_native(machine, CODE + 0x200);
+	take_record(s, &r);
+}
+
+Test(completion, code_is_looked_at_before_its_samples_are_sent)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	look(&s, machine, now_ns, now_ns);
+	take_walked(&s, machine, 0);
+	cr_expect_eq(s.n, 0, "it waits for a look");
+	retry(&s);
+	cr_expect_eq(s.n, 0);
+	look(&s, machine, START_NS, now_ns + 1);
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(s.outcomes[0].n_user, 2);
+	cr_expect_eq(stats(&s).completed, 0, "nothing else was to be done");
+	cr_expect_eq(stats(&s).code_cut, 0);
+}
+
+Test(completion, no_look_is_waited_for_that_will_not_come)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	look(&s, machine, now_ns, now_ns);
+	take_walked(&s, machine, 0);
+	cr_expect_eq(s.n, 0);
+	unwind_tables_refuse(s.w.tables, machine); /* the process has ended */
+	s.epoch++;
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	take_walked(&s, machine, 0);
+	cr_expect_eq(s.n, 2);
+}
+
+Test(completion, steps_from_other_code_are_cut)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	look(&s, machine, now_ns, now_ns);
+	take_walked(&s, machine, 0);
+	look(&s, machine, now_ns + 1, now_ns + 1);
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_assert_eq(s.outcomes[0].n_user, 1, "up to the code, of which it is not known what it was");
+	cr_expect_eq(s.outcomes[0].frames[0], frame_native(s.program, 0x100));
+	cr_expect_eq(stats(&s).code_cut, 1);
+}
+
+/* Rows of the code before have led the program astray: with those of the code after, it reaches the root. */
+Test(completion, with_its_stack_it_is_walked_through_the_other_code)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	struct record r;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	look(&s, machine, now_ns, now_ns);
+	now_ns += NS_PER_SEC;
+	record_of(&s, &r, CODE + 0x100, ENDING_NO_MAPPING);
+	r.head.flags |= SAMPLE_FROM_START;
+	r.head.n_user = 1;
+	r.frames[0] = frame_native(machine, CODE + 0x100);
+	take_record(&s, &r);
+	cr_expect_eq(s.n, 0);
+	look(&s, machine, now_ns + 1, now_ns + 1);
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(s.outcomes[0].n_user, 3);
+	cr_expect_eq(s.outcomes[0].frames[1], frame_native(machine, CODE + 0x200));
+	cr_expect_eq(stats(&s).code_walked_again, 1);
+	cr_expect_eq(stats(&s).code_cut, 0);
+}
+
+/* Rows of both lead to the root: it is not known which code it was. */
+Test(completion, whole_stacks_do_not_say_which_code_was_there)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	struct record r;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	look(&s, machine, now_ns, now_ns);
+	now_ns += NS_PER_SEC;
+	record_of(&s, &r, CODE + 0x100, ENDING_ROOT);
+	r.head.flags |= SAMPLE_FROM_START;
+	r.head.n_user = 2;
+	r.frames[0] = frame_native(machine, CODE + 0x100);
+	r.frames[1] = frame_native(machine, CODE + 0x200);
+	take_record(&s, &r);
+	look(&s, machine, now_ns + 1, now_ns + 1);
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[0].n_user, 0);
+	cr_expect_eq(stats(&s).code_cut, 1);
 }

@@ -334,6 +334,34 @@ Test(generated, virtual_machine_that_is_not_ready)
 	munmap(memory, BM_BYTES);
 }
 
+/* Where it becomes known late, what was made of its code by the bytes goes: it says less. */
+Test(generated, virtual_machine_that_is_known_late)
+{
+	ONLY_ON_X86_64("the code");
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	const uint64_t inside = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12; /* behind `sub rsp, 16` */
+	_cleanup_scene_ struct scene *s = scene_new();
+	struct generated_request q = {.address = inside, .low = BM_BASE, .high = BM_BASE + BM_BYTES};
+	uint8_t *memory = mmap((void *)BM_BASE, BM_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+	struct beam_machine m;
+
+	cr_assert_eq(memory, (uint8_t *)BM_BASE);
+	bm_init(&m);
+	memcpy(memory, m.bytes, BM_BYTES);
+	s->from = BM_BASE;
+	unwind_tables_request(s->w.tables, s->index, &q);
+	build(s);
+	cr_expect_neq(cfa_at(s, inside - BM_BASE), -1, "analysed by its bytes");
+	cr_expect_null(generated_found(world_table(&s->w, s->index)->generated));
+	q.vm = (struct vm){.kind = VM_BEAM, .beam = m.vm};
+	unwind_tables_request(s->w.tables, s->index, &q);
+	build(s);
+	cr_expect_eq(cfa_at(s, inside - BM_BASE), 24);
+	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "with its name");
+	bm_free(&m);
+	munmap(memory, BM_BYTES);
+}
+
 /* One that is never ready is waited for some seconds; then its code is analysed like any other. */
 Test(generated, virtual_machine_that_never_is_ready)
 {

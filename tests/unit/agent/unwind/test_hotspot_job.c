@@ -43,6 +43,7 @@ static const struct vm_wanted wanted[] = {
 	 .wish = VM_WANT_CHECK,
 	 .compile_id = 77},
 	{.address = HM_BASE + HM_CODE, .end = HM_BASE + HM_CODE + 9, .wish = VM_WANT_CHECK},
+	{.address = HM_BASE + HM_CODE, .end = HM_NMETHOD_CODE, .wish = VM_WANT_CHECK},
 };
 
 static void check_code(const struct vm_record *x)
@@ -59,8 +60,8 @@ static void check_code(const struct vm_record *x)
 Test(hotspot_job, answers)
 {
 	ONLY_ON_X86_64("the code");
-	static const enum vm_answer answers[] = {VM_CODE, VM_CODE,    VM_NOTHING, VM_METHOD, VM_NOTHING,
-						 VM_SAME, VM_NOTHING, VM_NOTHING, VM_NOTHING};
+	static const enum vm_answer answers[] = {VM_CODE, VM_CODE,    VM_EMPTY,	  VM_METHOD, VM_NOTHING,
+						 VM_SAME, VM_NOTHING, VM_NOTHING, VM_EMPTY,  VM_NOTHING};
 
 	for (int outside = 0; outside <= 1; outside++) {
 		_cleanup_hotspot_machine_ struct hotspot_machine m;

@@ -132,11 +132,29 @@ Test(hotspot, code)
 		cr_expect_eq(b.kind, HOTSPOT_CODE_INTERPRETER);
 		cr_expect_eq(b.method, 0);
 		/* its header; what is free; what is no heap */
-		cr_expect_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_NMETHOD + 40, &b), -ENOENT);
-		cr_expect_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_CODE, &b), -ENOENT);
+		cr_expect_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_NMETHOD + 40, &b), -ENODATA);
+		cr_expect_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_CODE, &b), -ENODATA);
 		cr_expect_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_CODE - 1, &b), -ENOENT);
 		cr_expect_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_CODE + 0x1000, &b), -ENOENT);
 	}
+}
+
+Test(hotspot, places_without_code)
+{
+	const uint64_t free = HM_BASE + HM_CODE, method = HM_BASE + HM_NMETHOD_CODE;
+	_cleanup_hotspot_machine_ struct hotspot_machine m;
+	struct hotspot_layout l;
+
+	hm_init(&m, false);
+	read_layout(&m, &l);
+	cr_expect(hotspot_is_empty(m.memory, &l, free, free + 0x80));
+	cr_expect_not(hotspot_is_empty(m.memory, &l, free, free + 0x81), "a method is behind it");
+	cr_expect_not(hotspot_is_empty(m.memory, &l, method, method + 23));
+	cr_expect_not(hotspot_is_empty(m.memory, &l, free - 1, free + 0x80), "not all of it is in the heap");
+	cr_expect_not(hotspot_is_empty(m.memory, &l, free, free + (16u << 20)), "too much to look at");
+	hm_put(&m, HM_NMETHOD + 8, 0, 1);
+	hm_changed(&m);
+	cr_expect(hotspot_is_empty(m.memory, &l, method, method + 23), "it was freed");
 }
 
 Test(hotspot, code_that_is_not_as_it_should_be)
@@ -157,10 +175,10 @@ Test(hotspot, code_that_is_not_as_it_should_be)
 	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -ENOTSUP, "a method without a frame");
 	hm_put(&m, HM_NMETHOD + 8, 0, 1);
 	hm_changed(&m);
-	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -ENOENT, "a block that is free");
+	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -ENODATA, "a block that is free");
 	m.bytes[HM_SEGMAP + 5] = 6;
 	hm_changed(&m);
-	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -ENOENT, "back beyond the heap");
+	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -ENODATA, "back beyond the heap");
 	hm_put(&m, HM_HEAP + 248, 40, 4);
 	hm_changed(&m);
 	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -ENOTSUP, "segments of a tebibyte");

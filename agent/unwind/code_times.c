@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/unwind/code_times.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/base/array.h"
+#include "agent/base/clock.h"
+
+/* A walk that began before a publication is over by then. Samples bear the time when their walk ended. */
+#define WALK_NS (10 * NS_PER_MS)
+
+#define GONE_MAX 4096u
+#define EMPTY_MAX 512u
+
+struct span {
+	struct code_span of;
+	uint64_t published_ns; /* 0: not yet */
+};
+
+/* What was there and is not any more; the newest ones are known. */
+struct gone {
+	uint64_t start, end;
+	uint64_t found_ns, same_ns; /* as in struct code_span */
+};
+
+struct empty {
+	uint64_t address, began_ns;
+};
+
+struct code_times {
+	struct span *spans; /* owned */
+	size_t n;
+	uint64_t looks;
+	uint64_t placed; /* number of the look whose table is the one to be published */
+	struct gone gone[GONE_MAX];
+	struct empty empty[EMPTY_MAX];
+	uint64_t n_gone, n_empty; /* that there have ever been */
+};
+
+int code_times_new(struct code_times **ret)
+{
+	*ret = calloc(1, sizeof **ret);
+	return *ret ? 0 : -ENOMEM;
+}
+
+void code_times_free(struct code_times *t)
+{
+	if (!t)
+		return;
+	free(t->spans);
+	free(t);
+}
+
+static void note_gone(struct code_times *t, const struct code_span *s)
+{
+	if (s->same_ns)
+		t->gone[t->n_gone++ % GONE_MAX] = (struct gone){s->start, s->end, s->found_ns, s->same_ns};
+}
+
+/*
+ * Since when the rows of the span have been published, as far as that is known. *i moves forward over the
+ * spans that were known before; those that are no more are noted.
+ */
+static uint64_t published_ns(struct code_times *t, const struct code_span *s, size_t *i)
+{
+	const struct span *was;
+
+	for (; *i < t->n && t->spans[*i].of.start < s->start; ++*i)
+		note_gone(t, &t->spans[*i].of);
+	was = *i < t->n ? &t->spans[*i] : NULL;
+	if (!was || was->of.start != s->start || was->of.look != s->look)
+		return 0;
+	++*i;
+	return was->published_ns;
+}
+
+int code_times_set(struct code_times *t, const struct code_span *spans, size_t n)
+{
+	struct span *made = n ? calloc(n, sizeof *made) : NULL;
+	size_t at = 0;
+
+	t->looks++;
+	for (size_t i = 0; made && i < n; i++)
+		made[i] = (struct span){spans[i], published_ns(t, &spans[i], &at)};
+	for (; made && at < t->n; at++)
+		note_gone(t, &t->spans[at].of);
+	free(t->spans);
+	t->spans = made;
+	t->n = made ? n : 0;
+	return made || !n ? 0 : -ENOMEM;
+}
+
+void code_times_add_empty(struct code_times *t, uint64_t address, uint64_t began_ns)
+{
+	t->empty[t->n_empty++ % EMPTY_MAX] = (struct empty){address, began_ns};
+}
+
+bool code_times_is_empty(const struct code_times *t, uint64_t address, uint64_t time_ns)
+{
+	for (size_t i = 0; i < t->n_empty && i < EMPTY_MAX; i++)
+		if (t->empty[i].address == address && t->empty[i].began_ns > time_ns)
+			return true;
+	return false;
+}
+
+void code_times_placed(struct code_times *t, uint64_t look)
+{
+	t->placed = look;
+}
+
+void code_times_published(struct code_times *t, uint64_t now_ns)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct span *s = &t->spans[i];
+
+		if (!s->published_ns && s->of.look <= t->placed)
+			s->published_ns = now_ns;
+	}
+}
+
+uint64_t code_times_looks(const struct code_times *t)
+{
+	return t->looks;
+}
+
+static const struct span *span_at(const struct code_times *t, uint64_t address)
+{
+	const size_t i = array_first(t->n, k, t->spans[k].of.end > address);
+
+	return i < t->n && t->spans[i].of.start <= address ? &t->spans[i] : NULL;
+}
+
+bool code_times_has(const struct code_times *t, uint64_t address)
+{
+	return span_at(t, address) != NULL;
+}
+
+/* Whether other code is known to have been at the address at that time. */
+static bool was_other(const struct code_times *t, uint64_t address, uint64_t time_ns)
+{
+	for (size_t i = 0; i < t->n_gone && i < GONE_MAX; i++) {
+		const struct gone *g = &t->gone[i];
+
+		if (address >= g->start && address < g->end && g->found_ns <= time_ns && g->same_ns > time_ns)
+			return true;
+	}
+	return false;
+}
+
+enum code_state code_times_at(const struct code_times *t, uint64_t address, uint64_t time_ns, bool published)
+{
+	const struct span *s = span_at(t, address);
+
+	if (!s)
+		return published ? CODE_OTHER : CODE_SAME;
+	if (!s->of.same_ns)
+		return CODE_SAME;
+	if (s->of.over && s->of.same_ns <= time_ns)
+		return CODE_OVER;
+	if (published && (!s->published_ns || s->published_ns + WALK_NS > time_ns))
+		return CODE_OTHER;
+	if (!published && s->of.found_ns > time_ns)
+		return was_other(t, address, time_ns) ? CODE_OTHER : CODE_UNSURE;
+	return s->of.same_ns > time_ns ? CODE_SAME : CODE_UNSEEN;
+}
