@@ -215,6 +215,13 @@ static bool is_reading(const struct process *p, void *data)
 	return track_reading(a->track, p);
 }
 
+static bool is_named(const struct sampled_task *task, const struct sample_view *v, void *data)
+{
+	struct agent *a = data;
+
+	return !a->runtimes || runtimes_named(a->runtimes, task, v);
+}
+
 /*
  * Sends the closed window if it is due. Process events are drained first, because they show which names were
  * read only after their process had ended and so belong to another one.
@@ -588,6 +595,7 @@ static int open_samples(struct agent *a)
 		.max_bytes = c->memory.total_bytes / 8,
 		.generated = on_generated,
 		.reading = is_reading,
+		.named = is_named,
 		.final = on_final,
 		.data = a,
 	};

@@ -167,8 +167,10 @@ static void on_found(uint32_t binary, const struct generated *g, void *data)
 	const struct buf *records = generated_found(g);
 	const struct v8_line_wish *lines;
 	const size_t n = generated_lines(g, &lines);
+	uint64_t before, after;
 
 	take_v8_code(r, binary, g);
+	generated_unloaded(g, &before, &after);
 	if (records)
 		(void)vm_code_add(
 			r->vm_code,
@@ -176,6 +178,8 @@ static void on_found(uint32_t binary, const struct generated *g, void *data)
 						  .runtime = frames_of_vm[generated_vm(g)],
 						  .tenant = track_tenant(r->options.track, generated_pid(g)),
 						  .began_ns = generated_began_ns(g),
+						  .unloaded_before = before,
+						  .unloaded_after = after,
 						  .bytes = records->data,
 						  .len = records->len});
 	for (size_t i = 0; i < n; i++) {
@@ -665,9 +669,31 @@ static size_t java_words(struct runtimes *r, const struct sample_view *v, const 
 		return 0;
 	if (f->kind != STACK_FRAME_RUNTIME)
 		return compiled_words(r, frame_va(f->word), v->time_ns, machine, words, max);
-	if (!vm_code_interpreted(r->vm_code, machine, tenant, frame_va(f->word), bytecode, words))
+	if (!vm_code_interpreted(r->vm_code,
+				 &(struct vm_code_method){machine, tenant, frame_va(f->word), v->time_ns},
+				 bytecode, words))
 		request_method(r, machine, frame_va(f->word));
 	return 2;
+}
+
+bool runtimes_named(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(v);
+	bool named = true;
+	struct stack_frame f;
+
+	r->task = task;
+	while (stack_frames_next(&frames, &f)) {
+		const uint32_t machine = f.kind == STACK_FRAME_RUNTIME ? machine_of(r, &f) : 0;
+		const struct vm_code_method m = {machine, task->image->context.tenant, frame_va(f.word),
+						 v->time_ns};
+
+		if (!machine || vm_code_settled(r->vm_code, &m))
+			continue;
+		request_method(r, machine, frame_va(f.word));
+		named = false;
+	}
+	return named;
 }
 
 /* A function of V8, as the BPF program has found it on the native stack, or put there by sample_splice. */

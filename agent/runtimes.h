@@ -84,6 +84,11 @@ void runtimes_describe_process(const struct runtimes *r, const struct process *p
  * -EAGAIN: that is not known yet.
  */
 int runtimes_find_vm(const struct runtimes *r, const struct process *p, struct generated_request *ret);
+/*
+ * Whether the names of methods in the sample are settled, as vm_code_settled; those that are not are
+ * looked at soon.
+ */
+bool runtimes_named(struct runtimes *r, const struct sampled_task *task, const struct sample_view *v);
 /* Whether names of methods, frames of which have occurred, are on their way. */
 bool runtimes_expects(const struct runtimes *r);
 /* The index of a file is about to be given to another one. */

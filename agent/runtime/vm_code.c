@@ -2,9 +2,9 @@
 /*
  * The pieces of a machine are in ascending order and do not overlap: a new one takes the place of those
  * whose memory it uses. Methods are kept as long as the machine is, since their objects are as long as
- * their class: one whose memory is used for another method afterwards is replaced when a record says so,
- * and loses its name, because frames since the last look at it may be those of either. So that a record
- * says so, a method with frames is looked at again and again. Of code that may be freed at any time, frames
+ * their class: one whose memory is used for another method afterwards is replaced when a record says so. A
+ * frame has the name of the one that was found there before its sample and found again after it; where no
+ * class was unloaded meanwhile, one look is enough. Of code that may be freed at any time, frames
  * have the name only between two looks that have found the same.
  */
 #include "agent/runtime/vm_code.h"
@@ -26,7 +26,9 @@
 #define MACHINES_MAX 1024u
 #define METHODS_MAX 262144u	    /* of a machine */
 #define PIECES_MAX 65536u	    /* of a machine */
-#define LOOK_NS (NS_PER_SEC / 4)    /* between looks at a method */
+#define LOOK_NS (NS_PER_SEC / 4)    /* between looks at code of V8 that is another function's */
+#define LOOKS 64u		    /* at a machine that are kept */
+#define NOTHING_MAX 256u	    /* addresses without a method that are kept */
 #define V8_LOOK_NS (2 * NS_PER_SEC) /* between looks at code of V8 */
 #define FULL_NS (10 * NS_PER_SEC)   /* until there may be room again */
 
@@ -34,10 +36,17 @@ struct method {
 	struct map_node node;
 	uint64_t address; /* 0: a stub, by its name */
 	uint64_t number;
-	uint64_t looked_ns; /* when it was wanted to be looked at */
-	bool replaced;	    /* its object is another method's */
-	size_t file_at;	    /* in data */
-	char data[];	    /* name and file, each with its NUL */
+	uint64_t since_ns, same_ns; /* it had its object from then on; until then, at least */
+	uint64_t sure_ns;	    /* no class was unloaded from then to the last look that has found it */
+	uint64_t unloaded;	    /* classes by that look (struct look); 0: not known */
+	/*
+	 * It was there at that look: a sample has met it, and no class was unloaded meanwhile. Else it
+	 * may have been found in memory that was free already, and would be given to another one.
+	 */
+	bool alive;
+	bool replaced;	/* its object is another method's */
+	size_t file_at; /* in data */
+	char data[];	/* name and file, each with its NUL */
 };
 
 /* A compiled method, or a stub. */
@@ -47,6 +56,7 @@ struct piece {
 	bool freed;   /* it may be freed at any time, and another piece have its place */
 	uint32_t compile_id;
 	uint64_t since_ns; /* of such a one, when it was found; of one of V8, when it was looked at */
+	uint64_t sure_ns;  /* of one of Java's: it was there from then on */
 	uint64_t pending;  /* number of its frames since the last look that has found it the same; 0: none */
 	uint64_t pending_ns; /* when the last of these frames was taken */
 	uint32_t n_methods, n_scopes, n_places;
@@ -56,6 +66,17 @@ struct piece {
 	uint64_t data[];
 };
 
+/* A look at a machine. */
+struct look {
+	uint64_t began_ns, taken_ns;
+	uint64_t unloaded; /* classes unloaded, and one more; 0: not known, or it has changed meanwhile */
+	bool changed;	   /* it has */
+};
+
+struct nothing {
+	uint64_t address, began_ns;
+};
+
 struct machine {
 	struct map_node node;
 	uint32_t index;
@@ -63,6 +84,10 @@ struct machine {
 	uint64_t full_ns; /* when there was no room for a record; 0: never */
 	bool wants;	  /* frames of methods without a name have occurred since the last record */
 	uint64_t tenant, secret;
+	struct look looks[LOOKS];
+	struct nothing nothing[NOTHING_MAX];
+	unsigned n_looks, n_nothing;
+	bool replaces;	       /* a method was found in the place of another one */
 	struct map methods;    /* owned */
 	struct piece **pieces; /* owned */
 	size_t n, cap;
@@ -185,6 +210,7 @@ static uint64_t number_of(const struct machine *x, uint64_t address)
 struct method_key {
 	uint64_t address;
 	const char *name; /* NULL: whatever the name of the present method is */
+	uint64_t time_ns; /* not 0: of the method that had the object then */
 };
 
 static bool method_is(const struct map_node *node, const void *key)
@@ -192,7 +218,11 @@ static bool method_is(const struct map_node *node, const void *key)
 	const struct method *m = container_of(node, struct method, node);
 	const struct method_key *k = key;
 
-	return m->address == k->address && (k->name ? strcmp(m->data, k->name) == 0 : !m->replaced);
+	if (m->address != k->address)
+		return false;
+	if (k->time_ns)
+		return k->time_ns >= m->since_ns && k->time_ns < m->same_ns;
+	return k->name ? strcmp(m->data, k->name) == 0 : !m->replaced;
 }
 
 static uint64_t method_hash(const struct machine *x, const struct method_key *k)
@@ -240,23 +270,58 @@ static struct method *method_add(struct vm_code *j, struct machine *x, const str
 	return m;
 }
 
+static struct look *last_look(struct machine *x)
+{
+	return &x->looks[(x->n_looks + LOOKS - 1) % LOOKS];
+}
+
+/*
+ * Since when what the last look has found was there: no class was unloaded since. Where that is not
+ * known, as long as nothing was ever found in the place of something else, nothing is taken to be.
+ */
+static uint64_t there_since(const struct vm_code *j, struct machine *x)
+{
+	const struct look *last = last_look(x);
+	uint64_t since_ns = j->mono_ns();
+
+	if (last->unloaded == 1 || (!last->unloaded && !last->changed && !x->replaces))
+		return 0;
+	for (unsigned i = 2; last->unloaded && i <= LOOKS && i <= x->n_looks; i++) {
+		const struct look *k = &x->looks[(x->n_looks - i) % LOOKS];
+
+		if (k->unloaded != last->unloaded)
+			break;
+		since_ns = k->taken_ns;
+	}
+	return since_ns;
+}
+
 /* Finds or adds a method, in place of what its object was before. NULL: no memory, or no room. */
 static struct method *method_get(struct vm_code *j, struct machine *x, uint64_t address, const char *name,
 				 const char *file)
 {
-	const struct method_key key = {address, name};
+	const struct method_key key = {.address = address, .name = name};
 	struct method *present = address ? method_find(x, &(struct method_key){.address = address}) : NULL;
 	struct method *m = method_find(x, &key);
+	const struct look *last = last_look(x);
 
 	if (!m)
 		m = method_add(j, x, &key, file);
 	if (m && present && present != m) {
 		present->replaced = true;
-		code_names_forget(j->names, present->number);
+		x->replaces = true;
 		j->stats.replaced++;
 	}
-	if (m)
-		m->replaced = false;
+	if (!m)
+		return NULL;
+	m->sure_ns = there_since(j, x);
+	if (present != m)
+		m->since_ns = m->sure_ns;
+	m->alive = !last->changed &&
+		   (!last->unloaded || (present == m && m->alive && m->unloaded == last->unloaded));
+	m->replaced = false;
+	m->same_ns = last->began_ns;
+	m->unloaded = last->unloaded;
 	return m;
 }
 
@@ -368,7 +433,7 @@ static int read_names(struct vm_code *j, struct machine *x, struct flat_reader *
 
 static int name_method(struct vm_code *j, const struct machine *x, const struct method *m)
 {
-	if (x->runtime == RUNTIME_V8 || m->replaced || code_names_has(j->names, m->number))
+	if (x->runtime == RUNTIME_V8 || code_names_has(j->names, m->number))
 		return 0;
 	return code_names_add_method(j->names, x->tenant, m->number, m->data, m->data + m->file_at);
 }
@@ -406,13 +471,15 @@ static int take_record(struct vm_code *j, struct machine *x, const struct vm_fou
 	_cleanup_free_ struct piece *p = NULL;
 	int r;
 
+	if (f->answer == VM_NO_METHOD) {
+		x->nothing[x->n_nothing++ % NOTHING_MAX] = (struct nothing){f->address, began_ns};
+		return 0;
+	}
 	if (f->answer == VM_SAME || f->answer == VM_NOTHING || f->answer == VM_EMPTY)
 		return take_look(j, x, f, began_ns);
 	r = read_names(j, x, names, &p);
-	if (r == 0 && f->answer == VM_METHOD) {
-		p->methods[0]->looked_ns = j->mono_ns();
+	if (r == 0 && f->answer == VM_METHOD)
 		(void)name_method(j, x, p->methods[0]); /* frames of it may have occurred already */
-	}
 	if (r < 0 || (f->answer == VM_METHOD && f->end == f->start)) /* without bytecode */
 		return r;
 	if (f->end <= f->start)
@@ -422,6 +489,7 @@ static int take_record(struct vm_code *j, struct machine *x, const struct vm_fou
 	p->freed = f->freed;
 	p->compile_id = f->compile_id;
 	p->since_ns = began_ns;
+	p->sure_ns = x->runtime == RUNTIME_JVM ? there_since(j, x) : 0;
 	r = piece_put(j, x, p);
 	if (r == 0)
 		p = NULL;
@@ -455,6 +523,13 @@ int vm_code_add(struct vm_code *j, const struct vm_code_records *records)
 	if (x) {
 		x->wants = false;
 		x->runtime = records->runtime;
+		x->looks[x->n_looks++ % LOOKS] =
+			(struct look){.began_ns = records->began_ns,
+				      .taken_ns = j->mono_ns(),
+				      .changed = records->unloaded_before != records->unloaded_after,
+				      .unloaded = records->unloaded_before == records->unloaded_after
+							  ? records->unloaded_after
+							  : 0};
 	}
 	while (r == 0 && from.at < from.end) {
 		struct flat_reader names;
@@ -543,6 +618,12 @@ size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *word
 	}
 	if (x->runtime == RUNTIME_V8 && !is_of_function(j, p, f))
 		return 0;
+	if (f->time_ns && f->time_ns < p->sure_ns &&
+	    f->time_ns < p->since_ns) { /* other code may have been */
+		words[0] = frame_runtime_head(x->runtime, 1, number_of(x, 0));
+		words[1] = 0;
+		return 2;
+	}
 	i = array_first(p->n_places, k, p->places[k].end >= f->address - p->start);
 	if (i == p->n_places) {
 		put_frame(j, x, p->methods[0], 0, words);
@@ -561,17 +642,56 @@ size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *word
 	return n;
 }
 
-bool vm_code_interpreted(struct vm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
-			 uint64_t bytecode, uint64_t words[2])
+/* The method that had the object then. NULL: none that is known. */
+static struct method *method_at(const struct machine *x, const struct vm_code_method *m)
 {
-	struct machine *x = machine_get(j, machine, tenant);
-	struct method *m = x ? method_find(x, &(struct method_key){.address = method}) : NULL;
-	const uint64_t now_ns = j->mono_ns();
-	struct vm_code_frame place = {.machine = machine, .address = bytecode};
-	bool known = m != NULL;
+	return method_find(x, &(struct method_key){.address = m->address, .time_ns = m->time_ns});
+}
+
+static bool was_nothing(const struct machine *x, const struct vm_code_method *m)
+{
+	for (unsigned i = 0; i < x->n_nothing && i < NOTHING_MAX; i++)
+		if (x->nothing[i].address == m->address && x->nothing[i].began_ns > m->time_ns)
+			return true;
+	return false;
+}
+
+bool vm_code_settled(struct vm_code *j, const struct vm_code_method *m)
+{
+	struct machine *x = machine_get(j, m->machine, m->tenant);
+	struct method *met = x ? method_at(x, m) : NULL;
+	struct method *present = x ? method_find(x, &(struct method_key){.address = m->address}) : NULL;
+	const struct look *last = x && x->n_looks ? last_look(x) : NULL;
+
+	if (met)
+		met->alive |= m->time_ns >= met->sure_ns;
+	if (!x || met || (x->full_ns && j->mono_ns() - x->full_ns < FULL_NS))
+		return true;
+	if (!present)
+		return was_nothing(x, m);
+	if (m->time_ns < present->since_ns)
+		return true;
+	if (!present->alive || !last || !last->unloaded || last->unloaded != present->unloaded ||
+	    last->began_ns <= m->time_ns)
+		return false;
+	present->same_ns = last->began_ns;
+	return true;
+}
+
+bool vm_code_interpreted(struct vm_code *j, const struct vm_code_method *method, uint64_t bytecode,
+			 uint64_t words[2])
+{
+	struct machine *x = machine_get(j, method->machine, method->tenant);
+	struct method *present = x ? method_find(x, &(struct method_key){.address = method->address}) : NULL;
+	struct method *m = x ? method_at(x, method) : NULL;
+	struct vm_code_frame place = {.machine = method->machine, .address = bytecode};
+	bool known;
 	uint64_t at[2];
 
-	words[0] = frame_runtime_head(RUNTIME_JVM, 1, x ? number_of(x, method) : 0);
+	if (!m && present && method->time_ns >= present->since_ns)
+		m = present; /* nobody has looked since */
+	known = m != NULL;
+	words[0] = frame_runtime_head(RUNTIME_JVM, 1, x ? number_of(x, 0) : 0);
 	words[1] = 0;
 	if (m)
 		put_frame(j, x, m, 0, words);
@@ -580,10 +700,6 @@ bool vm_code_interpreted(struct vm_code *j, uint32_t machine, uint64_t tenant, u
 		if (known && at[0] == words[0])
 			words[1] = at[1];
 	}
-	if (known && now_ns - m->looked_ns >= LOOK_NS)
-		known = false;
-	if (m && !known)
-		m->looked_ns = now_ns;
 	if (!known && x)
 		x->wants = true;
 	return known;

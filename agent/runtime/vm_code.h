@@ -33,6 +33,8 @@ struct vm_code_records {
 	enum frame_runtime runtime; /* of its frames: RUNTIME_JVM, RUNTIME_BEAM, RUNTIME_DOTNET, RUNTIME_V8 */
 	uint64_t tenant;
 	uint64_t began_ns; /* CLOCK_MONOTONIC, before the memory was looked at */
+	/* Of a HotSpot: classes that it had unloaded before and after that, and one more; 0: not known */
+	uint64_t unloaded_before, unloaded_after;
 	const void *bytes;
 	size_t len;
 };
@@ -70,13 +72,25 @@ struct vm_code_frame {
  * more frames, the outermost. Returns the number of words; 0: nothing is known of the address.
  */
 size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *words, size_t max);
+/* The object of a method in a sample, by its process address. */
+struct vm_code_method {
+	uint32_t machine;
+	uint64_t tenant, address;
+	uint64_t time_ns; /* of the sample: CLOCK_MONOTONIC */
+};
+
 /*
- * The frame of an interpreted method, by the address of its object and that of its bytecode instruction
- * (0: not known): two words. False: its name or its lines are not known yet, or it is time to look at it
- * again; the frame has the name once a record has it, and none if it is found to be another method's by then.
+ * Whether it is known which method had the object at the time of the sample, or will never be known.
+ * False: it has to be looked at (again).
  */
-bool vm_code_interpreted(struct vm_code *j, uint32_t machine, uint64_t tenant, uint64_t method,
-			 uint64_t bytecode, uint64_t words[2]);
+bool vm_code_settled(struct vm_code *j, const struct vm_code_method *m);
+/*
+ * The frame of an interpreted method, with the address of its bytecode instruction (0: not known): two words.
+ * Without a name if another method may have had the object at the time of the sample. False: its name or its
+ * lines are not known yet.
+ */
+bool vm_code_interpreted(struct vm_code *j, const struct vm_code_method *m, uint64_t bytecode,
+			 uint64_t words[2]);
 /* Whether there is a machine with methods whose names are not known yet, for which `requested` is true. */
 bool vm_code_expects(const struct vm_code *j, bool (*requested)(uint32_t machine, void *data), void *data);
 void vm_code_stats(const struct vm_code *j, struct vm_code_stats *ret);

@@ -472,24 +472,90 @@ static bool is_hopeless(const struct code_times *times, const struct proc_maps *
 	return code;
 }
 
+/* The mappings of the sample's time, and what is known of the code there. */
+struct known_code {
+	const struct proc_maps *maps;
+	const struct code_times *times;
+};
+
+/* Whether a stack does not end at code of which it is not known what it was: no step was made from there. */
+static bool is_last_known(const struct known_code *k, const struct sample_view *v,
+			  const struct sample_view *ret)
+{
+	struct stack_frames frames = STACK_USER_FRAMES(ret);
+	struct stack_frame f, last = {0};
+
+	if (unwind_ending_complete(ret->ending) || !ret->n_user)
+		return true;
+	while (stack_frames_next(&frames, &f))
+		last = f;
+	if (last.kind != STACK_FRAME_ANONYMOUS &&
+	    (last.kind != STACK_FRAME_NATIVE || frame_file(last.word) != k->maps->code))
+		return true;
+	return code_times_at(k->times, frame_va(last.word), v->time_ns, ret->frames == v->frames) ==
+	       CODE_SAME;
+}
+
+static bool is_named(const struct completion *c, const struct sampled_task *task, const struct sample_view *v)
+{
+	return !c->options.named || c->options.named(task, v, c->options.data);
+}
+
+/*
+ * Judges *ret, walked through code whose memory is given to other code; `anew` and `final` are as walk_on has
+ * them. Cuts it where it was wrong. True when it is final; else *missing.
+ */
+static bool accept(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
+		   const struct known_code *k, bool final, struct sample_view *ret, struct missing *missing)
+{
+	const bool named = is_named(c, task, ret);
+	uint64_t address = 0;
+	uint16_t n = 0;
+	enum code_state walked = judge_walked(k->times, k->maps->code, v, ret, &n, &address);
+
+	if (walked == CODE_OVER && !code_times_is_empty(k->times, address, v->time_ns)) {
+		want_code(c, task->process, v, k->times, address);
+		walked = CODE_UNSEEN;
+	}
+	if (walked == CODE_UNSEEN || !named) {
+		note_look(k->times, k->maps, missing);
+		return false;
+	}
+	if (!final && walked != CODE_OTHER && !is_hopeless(k->times, k->maps, v, ret, missing))
+		return false;
+	if (walked == CODE_SAME && !is_last_known(k, v, ret))
+		cut_at_code(c, ret, ret->n_user - 1, ret);
+	/*
+	 * where rows of the code before lead astray and those of the code after to the root, these are
+	 * right
+	 */
+	if (walked == CODE_OTHER || walked == CODE_OVER ||
+	    (walked == CODE_UNSURE &&
+	     (!unwind_ending_complete(ret->ending) || unwind_ending_complete(v->ending))))
+		cut_at_code(c, ret, n, ret);
+	return true;
+}
+
 /*
  * Continues the walk as far as that is possible now; *ret is borrowed until the next call. True when the
  * result is final; false when a table, mapping or rule may still come that takes it further, or it is not
  * known whether the code is still that which the walk has met: *missing.
  */
-static bool complete(struct completion *c, struct process *p, const struct sample_view *v,
+static bool complete(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		     struct sample_view *ret, struct missing *missing)
 {
-	const struct proc_maps *maps = proc_history_at(p, v->time_ns);
-	const struct code_times *times = times_of(c, maps);
-	enum code_state state = CODE_SAME, walked = CODE_SAME;
-	uint64_t address = 0;
-	uint16_t n = 0;
+	struct process *p = task->process;
+	struct known_code k = {.maps = proc_history_at(p, v->time_ns)};
+	enum code_state state;
 	bool anew, final = true;
+	uint64_t address;
+	uint16_t n;
 
 	take_as_is(v, ret);
-	if (times)
-		state = judge_sent(times, v, maps->code, &n, &address);
+	k.times = times_of(c, k.maps);
+	if (!k.times)
+		return is_final(p, v) || walk_on(c, p, v, false, ret, missing);
+	state = judge_sent(k.times, v, k.maps->code, &n, &address);
 	anew = state == CODE_OTHER || state == CODE_OVER;
 	if (anew && !(v->saved && v->from_start)) {
 		cut_at_code(c, v, n, ret);
@@ -497,25 +563,37 @@ static bool complete(struct completion *c, struct process *p, const struct sampl
 	}
 	if (anew || !is_final(p, v)) /* also if that is too early: it says which code is wanted */
 		final = walk_on(c, p, v, anew, ret, missing);
-	if (times && state != CODE_UNSEEN)
-		walked = judge_walked(times, maps->code, v, ret, &n, &address);
-	if (walked == CODE_OVER && !code_times_is_empty(times, address, v->time_ns)) {
-		want_code(c, p, v, times, address);
-		walked = CODE_UNSEEN;
-	}
-	if (state == CODE_UNSEEN || walked == CODE_UNSEEN) {
-		note_look(times, maps, missing);
+	if (state == CODE_UNSEEN) {
+		(void)is_named(c, task, ret);
+		note_look(k.times, k.maps, missing);
 		return false;
 	}
-	if (!final && walked != CODE_OTHER && !(times && is_hopeless(times, maps, v, ret, missing)))
+	if (!accept(c, task, v, &k, final, ret, missing))
 		return false;
-	/* where rows of the code before lead astray, and those of the code after to the root, these are right */
-	if (walked == CODE_OTHER || walked == CODE_OVER ||
-	    (walked == CODE_UNSURE &&
-	     (!unwind_ending_complete(ret->ending) || unwind_ending_complete(v->ending))))
-		cut_at_code(c, ret, n, ret);
 	c->stats.code_walked_again += anew;
 	return true;
+}
+
+/* Of a stack that is sent before complete() was done with it, what is known to be wrong is left out. */
+static void give_up(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
+		    struct sample_view *ret)
+{
+	struct known_code k = {.maps = proc_history_at(task->process, v->time_ns)};
+	enum code_state state;
+	uint64_t address;
+	uint16_t n = 0;
+
+	k.times = times_of(c, k.maps);
+	if (!k.times)
+		return;
+	state = ret->frames == v->frames ? judge_sent(k.times, v, k.maps->code, &n, &address)
+					 : judge_walked(k.times, k.maps->code, v, ret, &n, &address);
+	if (state == CODE_SAME || state == CODE_UNSEEN) {
+		if (is_last_known(&k, v, ret))
+			return;
+		n = ret->n_user - 1;
+	}
+	cut_at_code(c, ret, n, ret);
 }
 
 /* The tables of these frames are in use, and where they are missing they are built next. */
@@ -776,13 +854,15 @@ static bool settle(struct completion *c, struct waiting *w, uint64_t now, uint64
 	urgency_check(URGENCY_EVENTS);
 	view_of(c, w, &v);
 	was_final = is_final(w->task.process, &v);
-	final = complete(c, w->task.process, &v, &done, &w->missing);
+	final = complete(c, &w->task, &v, &done, &w->missing);
 	c->stats.tried++;
 	if (!final && !given_up && may_wait(c, w, now))
 		return false;
 	c->stats.completed += !was_final && unwind_ending_complete(done.ending);
-	if (!final)
+	if (!final) {
+		give_up(c, &w->task, &v, &done);
 		++*(given_up ?: &c->stats.late);
+	}
 	send(c, &w->task, &done);
 	drop(c, w);
 	return true;
@@ -853,7 +933,7 @@ void completion_take(struct completion *c, const struct sampled_task *task, cons
 	struct missing missing = {0};
 	struct sample_view done;
 
-	if (complete(c, task->process, v, &done, &missing)) {
+	if (complete(c, task, v, &done, &missing)) {
 		c->stats.completed += !final && unwind_ending_complete(done.ending);
 		send(c, task, &done);
 		return;
@@ -862,7 +942,8 @@ void completion_take(struct completion *c, const struct sampled_task *task, cons
 	if (keep(c, task, v, &missing, record, len))
 		return;
 	c->stats.no_room++;
-	(void)complete(c, task->process, v, &done, &missing);
+	if (!complete(c, task, v, &done, &missing))
+		give_up(c, task, v, &done);
 	send(c, task, &done);
 }
 

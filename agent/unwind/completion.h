@@ -4,8 +4,9 @@
  * mapping, a table or a rule, or because it used a mapping list that was already outdated
  * (agent/proc/history.h), or rows of code whose memory other code may have got (code_times.h). Most stacks
  * are completed at once. For the others the whole record waits, in bounded memory, until what it needs was
- * published or its deadline has passed; in the latter case it is sent as far as it was unwound. A deadline is put off while what the sample needs is queued or being made:
- * a worker thread that gets no CPU is late, and the table that it builds still comes. Main loop only.
+ * published or its deadline has passed; in the latter case it is sent as far as it was unwound. A deadline
+ * is put off while what the sample needs is queued or being made: a worker thread that gets no CPU is
+ * late, and the table that it builds still comes. Main loop only.
  */
 #ifndef PROFLET_UNWIND_COMPLETION_H
 #define PROFLET_UNWIND_COMPLETION_H
@@ -45,6 +46,11 @@ struct completion_options {
 	void (*generated)(struct process *p, uint64_t address, void *data);
 	/* Whether something of the process is being read: its samples wait. NULL: never */
 	bool (*reading)(const struct process *p, void *data);
+	/*
+	 * Whether the names of what is in the stack are settled: if not, they are after another look at the
+	 * code of the process, which was requested. NULL: they are.
+	 */
+	bool (*named)(const struct sampled_task *task, const struct sample_view *v, void *data);
 	/* Takes each sample once, with its final stack; both are borrowed for the call. */
 	void (*final)(const struct sampled_task *task, const struct sample_view *v, void *data);
 	void *data;

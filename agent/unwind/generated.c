@@ -77,7 +77,8 @@ struct generated {
 	size_t n, cap, bytes, next_check;
 	size_t next_vm_check;
 	uint64_t look;
-	struct buf spans; /* of struct code_span */
+	uint64_t unloads_ns; /* of the last job before or during which a HotSpot has unloaded classes */
+	struct buf spans;    /* of struct code_span */
 	uint64_t empty[GENERATED_REQUESTS_MAX];
 	size_t n_empty;
 	struct ruleset rules;
@@ -230,6 +231,11 @@ const uint64_t *generated_empty(const struct generated *g, size_t *ret_n)
 {
 	*ret_n = g->n_empty;
 	return g->empty;
+}
+
+void generated_unloaded(const struct generated *g, uint64_t *ret_before, uint64_t *ret_after)
+{
+	vm_process_unloaded(&g->vm, ret_before, ret_after);
 }
 
 uint64_t generated_look(const struct generated *g)
@@ -645,10 +651,13 @@ static size_t wishes(struct generated *g, struct vm_wanted *wanted)
 	return n;
 }
 
-/* The code was freed. Until other code is found in its place, samples from before need its rows. */
+/*
+ * The code was freed. Until other code is found in its place, samples from before need its rows. While
+ * no class was unloaded, no other code was there and is freed again.
+ */
 static void be_over(struct generated *g, struct part *p)
 {
-	if (!p->over)
+	if (!p->over && p->same_ns > g->unloads_ns)
 		p->same_ns = g->now_ns;
 	p->over = true;
 }
@@ -707,6 +716,10 @@ static int take_record(struct generated *g, const struct vm_wanted *w, const str
 
 	if (w->wish == VM_WANT_CHECK)
 		wanted |= take_check(g, w, &f); /* of code that V8 has freed, nobody waits for that */
+	if (w->wish == VM_WANT_METHOD && f.answer == VM_NOTHING) {
+		f.answer = VM_NO_METHOD;
+		wanted = true;
+	}
 	if (f.answer == VM_CODE)
 		r = take_code(g, x);
 	if (f.answer == VM_EMPTY && w->wish == VM_WANT_CODE && g->n_empty < ARRAY_SIZE(g->empty))
@@ -770,6 +783,7 @@ static int ask_vm(struct generated *g)
 {
 	_cleanup_free_ struct vm_wanted *wanted = NULL;
 	_cleanup_buf_ struct buf answer = {0};
+	uint64_t before, was, is;
 	size_t n;
 	int r;
 
@@ -781,7 +795,12 @@ static int ask_vm(struct generated *g)
 	n = wishes(g, wanted);
 	if (!n)
 		return 0;
+	vm_process_unloaded(&g->vm, &before, &was);
 	r = vm_process_run(&g->vm, &g->parser, &(struct vm_target){g->pid, g->mem}, wanted, n, &answer);
+	vm_process_unloaded(&g->vm, &before, &is);
+	g->stats.unloads += is != was;
+	if (is != was || before != is)
+		g->unloads_ns = g->now_ns;
 	if (memory_is_gone(g, wanted[0].address))
 		return -ESRCH;
 	if (r == 0)

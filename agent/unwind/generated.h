@@ -47,6 +47,7 @@ struct generated_request {
 struct generated_stats {
 	uint64_t analysed, replaced,
 		refused;	/* parts; that had changed; addresses without rows after the analysis */
+	uint64_t unloads;	/* looks before which a HotSpot had unloaded classes */
 	enum vm_kind vm;	/* the process's virtual machine; VM_NONE: none was looked at yet */
 	bool vm_known;		/* its tables were found */
 	int vm_refused;		/* vm_process.refused */
@@ -96,6 +97,8 @@ uint32_t generated_pid(const struct generated *g); /* of its process */
  * code to other code. Between jobs; borrowed until the next one begins. NULL: they are not.
  */
 const struct code_span *generated_spans(const struct generated *g, size_t *ret_n);
+/* Of a HotSpot: vm_process_unloaded() of the last job. */
+void generated_unloaded(const struct generated *g, uint64_t *ret_before, uint64_t *ret_after);
 uint64_t generated_look(const struct generated *g); /* number of the last job */
 /*
  * Addresses that were requested, where the virtual machine has no code now, though it may have had some.

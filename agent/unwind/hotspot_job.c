@@ -166,9 +166,18 @@ static int run_wishes(struct look *k, struct flat_reader *request, const struct 
 		return -EINVAL;
 	if (!k->layout.version)
 		r = hotspot_layout_read(&k->layout, &k->memory, wish->vm.structs, wish->vm.types);
+	if (r == 0 && !k->layout.unloads.own)
+		hotspot_unloads_find(&k->layout.unloads, &k->memory, k->layout.counters);
+	k->layout.unloaded_before = hotspot_unloads_read(&k->layout.unloads, &k->memory);
 	if (r == 0)
 		r = buf_append(k->records.to, &k->layout, sizeof k->layout);
-	return r == 0 ? vm_records_make(&k->records, request, wish->n, look, k) : r;
+	if (r == 0)
+		r = vm_records_make(&k->records, request, wish->n, look, k);
+	if (r < 0)
+		return r;
+	k->layout.unloaded_after = hotspot_unloads_read(&k->layout.unloads, &k->memory);
+	memcpy(k->records.to->data, &k->layout, sizeof k->layout);
+	return 0;
 }
 
 static int run(struct parser_job *job)

@@ -62,3 +62,11 @@ uint32_t vm_process_java_version(const struct vm_process *p)
 {
 	return p->vm.kind == VM_HOTSPOT ? p->hotspot.version : 0;
 }
+
+void vm_process_unloaded(const struct vm_process *p, uint64_t *ret_before, uint64_t *ret_after)
+{
+	const bool hotspot = p->vm.kind == VM_HOTSPOT;
+
+	*ret_before = hotspot ? p->hotspot.unloaded_before : 0;
+	*ret_after = hotspot ? p->hotspot.unloaded_after : 0;
+}

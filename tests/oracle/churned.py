@@ -141,10 +141,13 @@ class Java(Language):
         return place.source == "Churn.java" and place.name in {f"Turn{n}.{m}" for m in (f"f_{n}", f"g_{n}", f"h_{n}", f"i_{n}", "applyAsLong", "<init>")}
 
     def breaks(self, places, kind):
-        """Frames of other sizes: with rows of other code, a walk skips some, or takes others in between."""
-        names = [p.name.partition(".")[2].partition("_")[0] for p in places if self.is_of_turn(p, kind)]
+        """Frames of other sizes: with rows of other code, a walk skips some, or takes others in between. A class that is being unloaded has no
+        names: its compiled methods are an "nmethod"."""
+        names = [p.name.partition(".")[2].partition("_")[0] if self.is_of_turn(p, kind) else "?" for p in places
+                 if self.is_of_turn(p, kind) or p.name in ("nmethod", "[unknown function]")]
         chain = ["g", "i", "h", "f", "applyAsLong"]
-        return kind == "sizes" and names[:1] != ["<init>"] and names != chain[len(chain) - len(names):]
+        return (kind == "sizes" and "<init>" not in names and
+                (len(names) > len(chain) or any(n not in ("?", c) for n, c in zip(names[::-1], chain[::-1]))))
 
 
 class Dotnet(Language):

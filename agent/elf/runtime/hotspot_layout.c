@@ -39,8 +39,8 @@ static const struct {
 
 /* What was found of statics. */
 struct statics {
-	uint64_t heaps, heap;	/* variables */
-	uint64_t jdk, vm_major; /* the version's: a structure, and a number */
+	uint64_t heaps, heap, counters; /* variables */
+	uint64_t jdk, vm_major;		/* the version's: a structure, and a number */
 };
 
 /* The width of a type, by its name in C++; 0: a structure. */
@@ -73,6 +73,7 @@ static void note_static(struct statics *s, const char *type, const char *name, u
 		uint64_t *to;
 	} wanted[] = {{"CodeCache", "_heaps", &s->heaps},
 		      {"CodeCache", "_heap", &s->heap},
+		      {"PerfMemory", "_start", &s->counters},
 		      {"JDK_Version", "_current", &s->jdk},
 		      {"Abstract_VM_Version", "_vm_major_version", &s->vm_major}};
 
@@ -196,6 +197,7 @@ int hotspot_layout_read(struct hotspot_layout *ret, struct vm_memory *m, uint64_
 		return r;
 	l.single = !s.heaps;
 	l.heaps = s.heaps ?: s.heap;
+	l.counters = s.counters;
 	if (!hotspot_layout_valid(&l))
 		return -ENOTSUP;
 	*ret = l;

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/elf/runtime/hotspot_unloads.h"
+
 struct vm_memory;
 
 /*
@@ -76,9 +78,13 @@ struct hotspot_field {
 };
 
 struct hotspot_layout {
-	uint64_t heaps;	  /* process address of the pointer to the code heap, or to the array of them */
-	uint32_t version; /* of the JDK, 8 and later */
-	uint32_t single;  /* there is one code heap: JDK 8 */
+	uint64_t heaps;	   /* process address of the pointer to the code heap, or to the array of them */
+	uint64_t counters; /* the same of that to the performance counters; 0: there are none */
+	struct hotspot_unloads unloads;
+	/* hotspot_unloads_read() before and after the last job has looked at anything */
+	uint64_t unloaded_before, unloaded_after;
+	uint32_t version;					  /* of the JDK, 8 and later */
+	uint32_t single;					  /* there is one code heap: JDK 8 */
 	uint32_t block_bytes, method_bytes, pool_bytes, pc_bytes; /* sizes of objects */
 	struct hotspot_field fields[HOTSPOT_FIELDS_N];
 	uint16_t zero;

@@ -17,8 +17,12 @@ enum vm_answer {
 	VM_CODE,
 	VM_METHOD,
 	VM_SAME, /* it is still the code that was meant */
-	/* memory for code in which none is now, but other code may be soon; for a check, in all of the range */
+	/*
+	 * memory for code; there is none now, but other code may be soon. For a check: nowhere in the
+	 * range
+	 */
 	VM_EMPTY,
+	VM_NO_METHOD, /* the object that was meant is none */
 	VM_ANSWERS,
 };
 

@@ -82,6 +82,12 @@ static size_t frames_of(struct vm_code *j, uint32_t machine, uint64_t address, u
 	return vm_code_frames(j, &(struct vm_code_frame){.machine = machine, .address = address}, words, max);
 }
 
+static bool interpreted(struct vm_code *j, uint32_t machine, uint64_t method, uint64_t bytecode,
+			uint64_t words[2])
+{
+	return vm_code_interpreted(j, &(struct vm_code_method){machine, 1, method, now_ns}, bytecode, words);
+}
+
 static int add(struct vm_code *j, const struct piece *p)
 {
 	_cleanup_buf_ struct buf b = {0};
@@ -231,56 +237,214 @@ Test(vm_code, interpreted)
 	struct code_place place;
 
 	make(&n, &j, 1 << 20);
-	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
-	cr_expect_not(code_names_find(n, frame_va(before[0]), 0, &place));
+	cr_expect_not(interpreted(j, MACHINE, OUTER, 0, before));
 	cr_assert_eq(add(j, &method), 0);
-	/* the frame that came before the name has it now, too */
-	expect(n, before, "a.Outer.run", "Outer.java", 0);
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
-	cr_expect_eq(after[0], before[0]);
-	cr_expect_not(vm_code_interpreted(j, MACHINE + 1, 1, OUTER, 0, other));
+	cr_expect_not(code_names_find(n, frame_va(before[0]), 0, &place), "sent before it was settled");
+	cr_expect(interpreted(j, MACHINE, OUTER, 0, after));
+	expect(n, after, "a.Outer.run", "Outer.java", 0);
+	cr_expect_not(interpreted(j, MACHINE + 1, OUTER, 0, other));
 	cr_expect_neq(other[0], before[0], "another machine");
 	/* and compiled, it is the same function */
 	cr_assert_eq(add(j, &compiled), 0);
 	cr_assert_eq(frames_of(j, MACHINE, START + 9, other, 2), 2);
-	cr_expect_eq(other[0], before[0]);
+	cr_expect_eq(other[0], after[0]);
 }
 
-Test(vm_code, objects_that_become_other_methods)
+/* A look that began at `began_ns` has found a method of that name; so many classes were unloaded. */
+static void look_at(struct vm_code *j, const char *name, uint64_t began_ns, uint64_t unloaded)
 {
-	const struct piece method = {.answer = VM_METHOD, .method = OUTER, .name = "a.Outer.run"};
-	const struct piece other = {.answer = VM_METHOD, .method = OUTER, .name = "b.Other.go"};
+	const struct piece method = {.answer = VM_METHOD, .method = OUTER, .name = name};
+	_cleanup_buf_ struct buf b = {0};
+
+	put_record(&b, &method);
+	now_ns = began_ns + 1;
+	cr_assert_eq(vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
+							      .runtime = RUNTIME_JVM,
+							      .tenant = 1,
+							      .began_ns = began_ns,
+							      .unloaded_before = unloaded + 1,
+							      .unloaded_after = unloaded + 1,
+							      .bytes = b.data,
+							      .len = b.len}),
+		     0);
+}
+
+static bool settled(struct vm_code *j, uint64_t time_ns)
+{
+	return vm_code_settled(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns});
+}
+
+/* The frame of a sample of that time has the name; NULL: none, ever. */
+static void expect_at(struct code_names *n, struct vm_code *j, uint64_t time_ns, const char *name)
+{
+	struct code_place place;
+	uint64_t words[2];
+
+	(void)vm_code_interpreted(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns}, 0, words);
+	if (name)
+		expect(n, words, name, "Outer.java", 0);
+	else
+		cr_expect_not(code_names_find(n, frame_va(words[0]), 0, &place), "%s", place.name);
+}
+
+Test(vm_code, looks_before_and_after_a_sample)
+{
 	_cleanup_(code_names_free_p) struct code_names *n = NULL;
 	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
-	uint64_t before[2], after[2], again[2];
+
+	make(&n, &j, 1 << 20);
+	cr_expect_not(settled(j, 1000), "nothing is known");
+	look_at(j, "a.Outer.run", 2000, 0);
+	cr_expect(settled(j, 1000), "no class was ever unloaded");
+	expect_at(n, j, 1000, "a.Outer.run");
+	cr_expect_not(settled(j, 3000), "nobody has looked since");
+	look_at(j, "a.Outer.run", 4000, 0);
+	cr_expect(settled(j, 3000));
+	expect_at(n, j, 3000, "a.Outer.run");
+}
+
+Test(vm_code, while_no_class_is_unloaded_methods_stay)
+{
+	const struct piece other = {.answer = VM_METHOD, .method = INNER, .name = "a.Inner.add"};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	_cleanup_buf_ struct buf b = {0};
+
+	make(&n, &j, 1 << 20);
+	look_at(j, "a.Outer.run", 2000, 0);
+	cr_expect(settled(j, 1000));
+	put_record(&b, &other);
+	cr_assert_eq(vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
+							      .runtime = RUNTIME_JVM,
+							      .tenant = 1,
+							      .began_ns = 4000,
+							      .unloaded_before = 1,
+							      .unloaded_after = 1,
+							      .bytes = b.data,
+							      .len = b.len}),
+		     0);
+	cr_expect(settled(j, 3000), "by a look at another one");
+	expect_at(n, j, 3000, "a.Outer.run");
+	cr_expect_not(settled(j, 5000));
+}
+
+/* Between two looks that have found different methods, it may have been either. */
+Test(vm_code, objects_that_become_other_methods)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	uint64_t words[2];
 	struct code_place place;
 	struct vm_code_stats s;
 
 	make(&n, &j, 1 << 20);
-	cr_assert_eq(add(j, &method), 0);
+	look_at(j, "a.Outer.run", 2000, 0);
 	cr_assert_eq(add(j, &compiled), 0);
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
-	now_ns += 250000000;
-	/* named, and looked at again, once */
-	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
-	expect(n, before, "a.Outer.run", "Outer.java", 0);
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, before));
-	/* frames since then may be of either */
-	cr_assert_eq(add(j, &other), 0);
-	cr_expect_not(code_names_find(n, frame_va(before[0]), 0, &place));
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, after));
-	cr_expect_neq(after[0], before[0]);
-	expect(n, after, "b.Other.go", "Outer.java", 0);
-	/* code of the method that is gone does not name it */
-	cr_assert_eq(frames_of(j, MACHINE, START + 9, again, 2), 2);
-	cr_expect_not(code_names_find(n, frame_va(again[0]), 0, &place));
+	look_at(j, "a.Outer.run", 4000, 0);
+	look_at(j, "b.Other.go", 6000, 1);
+	cr_expect(settled(j, 5000), "it will never be known");
+	expect_at(n, j, 5000, NULL);
+	cr_expect(settled(j, 3000));
+	expect_at(n, j, 3000, "a.Outer.run");
+	cr_expect_not(settled(j, 6500));
+	look_at(j, "b.Other.go", 7000, 1);
+	cr_expect(settled(j, 6500));
+	expect_at(n, j, 6500, "b.Other.go");
 	vm_code_stats(j, &s);
 	cr_expect_eq(s.replaced, 1);
+	/* code of the method that is gone has its name: while its code is there, so is it */
+	cr_assert_eq(frames_of(j, MACHINE, START + 9, words, 2), 2);
+	cr_expect(code_names_find(n, frame_va(words[0]), 0, &place));
+	cr_expect_str_eq(place.name, "a.Outer.run");
 	/* and it may come back */
-	cr_assert_eq(add(j, &method), 0);
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, 0, again));
-	cr_expect_eq(again[0], before[0]);
-	expect(n, again, "a.Outer.run", "Outer.java", 0);
+	look_at(j, "a.Outer.run", 9000, 2);
+	look_at(j, "a.Outer.run", 11000, 2);
+	expect_at(n, j, 10000, "a.Outer.run");
+	expect_at(n, j, 8000, NULL);
+}
+
+/* What is found first, after classes were unloaded since the sample, may be what has come in its place. */
+Test(vm_code, unloaded_before_it_was_looked_at)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+
+	make(&n, &j, 1 << 20);
+	look_at(j, "b.Other.go", 3000, 5);
+	cr_expect(settled(j, 1000));
+	expect_at(n, j, 1000, NULL);
+	/* found in memory that was free, it is looked at again, though no class was unloaded since */
+	look_at(j, "b.Other.go", 5000, 5);
+	expect_at(n, j, 4000, "b.Other.go");
+	cr_expect_not(settled(j, 6000));
+	look_at(j, "c.New.go", 7000, 5);
+	cr_expect(settled(j, 6000));
+	expect_at(n, j, 6000, "c.New.go");
+}
+
+/* Without the count, names are taken as they are until one was found in the place of another one. */
+Test(vm_code, unloads_are_not_known)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	const uint64_t unknown = UINT64_MAX;
+
+	make(&n, &j, 1 << 20);
+	look_at(j, "a.Outer.run", 2000, unknown);
+	expect_at(n, j, 1000, "a.Outer.run");
+	look_at(j, "b.Other.go", 4000, unknown);
+	cr_expect(settled(j, 3000));
+	expect_at(n, j, 3000, NULL);
+	look_at(j, "b.Other.go", 6000, unknown);
+	cr_expect(settled(j, 5000));
+	expect_at(n, j, 5000, "b.Other.go");
+}
+
+/*
+ * Code that was found after classes were unloaded since the sample may have come in the place of other
+ * code.
+ */
+Test(vm_code, compiled_code_that_may_have_been_other_code)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct vm_code_frame f = {.machine = MACHINE, .address = START + 9, .time_ns = 1000};
+	struct code_place place;
+	_cleanup_buf_ struct buf b = {0};
+	uint64_t words[2];
+
+	make(&n, &j, 1 << 20);
+	put_record(&b, &compiled);
+	now_ns = 3001;
+	cr_assert_eq(vm_code_add(j, &(struct vm_code_records){.machine = MACHINE,
+							      .runtime = RUNTIME_JVM,
+							      .tenant = 1,
+							      .began_ns = 3000,
+							      .unloaded_before = 6,
+							      .unloaded_after = 6,
+							      .bytes = b.data,
+							      .len = b.len}),
+		     0);
+	cr_assert_eq(vm_code_frames(j, &f, words, 2), 2);
+	cr_expect_not(code_names_find(n, frame_va(words[0]), 0, &place));
+	f.time_ns = 4000;
+	cr_assert_eq(vm_code_frames(j, &f, words, 2), 2);
+	cr_assert(code_names_find(n, frame_va(words[0]), 0, &place));
+	cr_expect_str_eq(place.name, "a.Outer.run");
+}
+
+Test(vm_code, no_method)
+{
+	const struct vm_found f = {.address = OUTER, .answer = VM_NO_METHOD};
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+
+	make(&n, &j, 1 << 20);
+	now_ns = 2000;
+	cr_assert_eq(add_bytes(j, &f, sizeof f), 0);
+	cr_expect(settled(j, 1000), "it never will be one");
+	cr_expect_not(settled(j, 3000));
+	expect_at(n, j, 1000, NULL);
 }
 
 Test(vm_code, lines_of_interpreted_methods)
@@ -302,18 +466,18 @@ Test(vm_code, lines_of_interpreted_methods)
 	make(&n, &j, 1 << 20);
 	cr_assert_eq(add(j, &compiled), 0);
 	/* its name is known, its bytecode is not */
-	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
+	cr_expect_not(interpreted(j, MACHINE, OUTER, bytecode + 4, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 0);
 	cr_assert_eq(add(j, &method), 0);
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 4, words));
+	cr_expect(interpreted(j, MACHINE, OUTER, bytecode + 4, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 30);
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 5, words));
+	cr_expect(interpreted(j, MACHINE, OUTER, bytecode + 5, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 31);
 	/* what is not the method's own says nothing */
-	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, OUTER, bytecode + 20, words));
+	cr_expect_not(interpreted(j, MACHINE, OUTER, bytecode + 20, words));
 	expect(n, words, "a.Outer.run", "Outer.java", 0);
-	cr_expect_not(vm_code_interpreted(j, MACHINE, 1, INNER, 0, words) && words[1]);
-	cr_expect(vm_code_interpreted(j, MACHINE, 1, INNER, bytecode + 4, words));
+	cr_expect_not(interpreted(j, MACHINE, INNER, 0, words) && words[1]);
+	cr_expect(interpreted(j, MACHINE, INNER, bytecode + 4, words));
 	cr_expect_eq(words[1], 0);
 }
 
@@ -339,7 +503,7 @@ Test(vm_code, expects_names)
 
 	make(&n, &j, 1 << 20);
 	cr_expect_not(vm_code_expects(j, always, &machine));
-	(void)vm_code_interpreted(j, MACHINE, 1, OUTER, 0, words);
+	(void)interpreted(j, MACHINE, OUTER, 0, words);
 	cr_expect_not(vm_code_expects(j, never, &machine));
 	cr_expect_eq(machine, MACHINE);
 	cr_expect(vm_code_expects(j, always, &machine));
