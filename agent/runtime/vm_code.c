@@ -27,8 +27,8 @@
 #define METHODS_MAX 262144u	    /* of a machine */
 #define PIECES_MAX 65536u	    /* of a machine */
 #define LOOK_NS (NS_PER_SEC / 4)    /* between looks at code of V8 that is another function's */
-#define LOOKS 64u		    /* at a machine that are kept */
-#define NOTHING_MAX 256u	    /* addresses without a method that are kept */
+#define LOOKS 32u		    /* at a machine that are kept */
+#define NOTHING_MAX 64u		    /* addresses without a method that are kept */
 #define V8_LOOK_NS (2 * NS_PER_SEC) /* between looks at code of V8 */
 #define FULL_NS (10 * NS_PER_SEC)   /* until there may be room again */
 
@@ -232,7 +232,8 @@ static uint64_t method_hash(const struct machine *x, const struct method_key *k)
 
 static struct method *method_find(const struct machine *x, const struct method_key *k)
 {
-	struct map_node *node = map_find(&x->methods, method_hash(x, k), method_is, k);
+	struct map_node *node =
+		k->address || k->name ? map_find(&x->methods, method_hash(x, k), method_is, k) : NULL;
 
 	return node ? container_of(node, struct method, node) : NULL;
 }
@@ -665,7 +666,7 @@ bool vm_code_settled(struct vm_code *j, const struct vm_code_method *m)
 
 	if (met)
 		met->alive |= m->time_ns >= met->sure_ns;
-	if (!x || met || (x->full_ns && j->mono_ns() - x->full_ns < FULL_NS))
+	if (!x || !m->address || met || (x->full_ns && j->mono_ns() - x->full_ns < FULL_NS))
 		return true;
 	if (!present)
 		return was_nothing(x, m);

@@ -11,8 +11,8 @@
 /* A walk that began before a publication is over by then. Samples bear the time when their walk ended. */
 #define WALK_NS (10 * NS_PER_MS)
 
-#define GONE_MAX 4096u
-#define EMPTY_MAX 512u
+#define GONE_MAX 1024u
+#define EMPTY_MAX 256u
 
 struct span {
 	struct code_span of;

@@ -433,6 +433,19 @@ Test(vm_code, compiled_code_that_may_have_been_other_code)
 	cr_expect_str_eq(place.name, "a.Outer.run");
 }
 
+/* A stack may have anything where the address of a method should be. */
+Test(vm_code, no_address)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	uint64_t words[2];
+
+	make(&n, &j, 1 << 20);
+	cr_assert_eq(add(j, &compiled), 0);
+	cr_expect(vm_code_settled(j, &(struct vm_code_method){MACHINE, 1, 0, now_ns}));
+	cr_expect_not(interpreted(j, MACHINE, 0, 0, words));
+}
+
 Test(vm_code, no_method)
 {
 	const struct vm_found f = {.address = OUTER, .answer = VM_NO_METHOD};
