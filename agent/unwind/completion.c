@@ -525,10 +525,7 @@ static bool accept(struct completion *c, const struct sampled_task *task, const 
 		return false;
 	if (walked == CODE_SAME && !is_last_known(k, v, ret))
 		cut_at_code(c, ret, ret->n_user - 1, ret);
-	/*
-	 * where rows of the code before lead astray and those of the code after to the root, these are
-	 * right
-	 */
+	/* that code found later was there already, its rows say: they, and no others, lead to the root */
 	if (walked == CODE_OTHER || walked == CODE_OVER ||
 	    (walked == CODE_UNSURE &&
 	     (!unwind_ending_complete(ret->ending) || unwind_ending_complete(v->ending))))
