@@ -276,8 +276,8 @@ static void machine_find(struct generated_code *g, struct record *x)
 static void changes_see(struct generated_code *g, struct record *x)
 {
 	const struct binary_table *t = unwind_tables_get(g->options.tables, x->index);
-	const uint64_t changes =
-		t && t->times ? t->counted.analysed + t->counted.replaced + t->counted.unloads : 0;
+	const uint64_t gone = t && t->times ? t->counted.replaced + t->counted.unloads : 0;
+	const uint64_t changes = gone ? gone + t->counted.analysed : 0; /* new code is in the place of old */
 
 	if (changes == x->changes || x->process->end_ns || x->process->exec_ns != x->exec_ns)
 		return;

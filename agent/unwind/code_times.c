@@ -13,6 +13,7 @@
 
 #define GONE_MAX 1024u
 #define EMPTY_MAX 256u
+#define CHANGING_LOOKS 64u
 
 struct span {
 	struct code_span of;
@@ -37,6 +38,7 @@ struct code_times {
 	struct gone gone[GONE_MAX];
 	struct empty empty[EMPTY_MAX];
 	uint64_t n_gone, n_empty; /* that there have ever been */
+	uint64_t gone_at;	  /* the value of `looks` when something was gone */
 };
 
 int code_times_new(struct code_times **ret)
@@ -55,8 +57,10 @@ void code_times_free(struct code_times *t)
 
 static void note_gone(struct code_times *t, const struct code_span *s)
 {
-	if (s->same_ns)
-		t->gone[t->n_gone++ % GONE_MAX] = (struct gone){s->start, s->end, s->found_ns, s->same_ns};
+	if (!s->same_ns)
+		return;
+	t->gone[t->n_gone++ % GONE_MAX] = (struct gone){s->start, s->end, s->found_ns, s->same_ns};
+	t->gone_at = t->looks;
 }
 
 /*
@@ -130,6 +134,11 @@ static const struct span *span_at(const struct code_times *t, uint64_t address)
 	const size_t i = array_first(t->n, k, t->spans[k].of.end > address);
 
 	return i < t->n && t->spans[i].of.start <= address ? &t->spans[i] : NULL;
+}
+
+bool code_times_changes(const struct code_times *t)
+{
+	return t->n_gone && t->looks - t->gone_at < CHANGING_LOOKS;
 }
 
 bool code_times_has(const struct code_times *t, uint64_t address)

@@ -39,6 +39,8 @@ void code_times_free(struct code_times *t); /* NULL is fine */
  * forgotten. 0; -ENOMEM: then nothing is known.
  */
 int code_times_set(struct code_times *t, const struct code_span *spans, size_t n);
+/* Whether code was seen to be freed or replaced in one of the last looks. */
+bool code_times_changes(const struct code_times *t);
 /* Whether the address is in a span. */
 bool code_times_has(const struct code_times *t, uint64_t address);
 /* A look that began then has found no code at an address where samples had met some. */

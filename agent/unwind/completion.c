@@ -378,7 +378,7 @@ static void want_code(struct completion *c, struct process *p, const struct samp
 	if (!c->options.generated)
 		return;
 	c->options.generated(p, address, c->options.data);
-	if (!times || !m || !v->saved)
+	if (!times || !m || !v->saved || !code_times_changes(times))
 		return;
 	for (uint32_t at = 0; at + sizeof(uint64_t) <= v->saved->stack_bytes && n < CALLERS_MAX;
 	     at += sizeof(uint64_t)) {

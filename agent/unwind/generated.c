@@ -79,8 +79,8 @@ struct generated {
 	uint64_t look;
 	uint64_t unloads_ns; /* of the last job before or during which a HotSpot has unloaded classes */
 	struct buf spans;    /* of struct code_span */
-	uint64_t empty[GENERATED_REQUESTS_MAX];
-	size_t n_empty;
+	uint64_t empty[GENERATED_REQUESTS_MAX], later[GENERATED_REQUESTS_MAX];
+	size_t n_empty, n_later; /* without code; not looked at yet */
 	struct ruleset rules;
 	struct vm_process vm;
 	unsigned n_not_ready;	/* answers in a row that it is not ready */
@@ -182,7 +182,7 @@ size_t generated_begin(struct generated *g, bool check)
 	g->n_v8_code_taken = g->n_v8_code;
 	g->n_v8_code = 0;
 	g->check = check;
-	g->n_empty = 0;
+	g->n_empty = g->n_later = 0;
 	buf_clear(&g->found);
 	buf_clear(&g->v8_records);
 	buf_clear(&g->v8_reports);
@@ -735,9 +735,10 @@ static int take_answer(struct generated *g, const struct vm_wanted *wanted, size
 		       const struct buf *answer)
 {
 	struct flat_reader from = flat_read(answer->data, answer->len);
+	size_t i;
 	int r = 1;
 
-	for (size_t i = 0; i < n && r > 0; i++) {
+	for (i = 0; i < n && r > 0; i++) {
 		struct vm_record x = {0};
 
 		r = vm_record_next(&from, &x);
@@ -750,6 +751,10 @@ static int take_answer(struct generated *g, const struct vm_wanted *wanted, size
 		}
 		memory_rows_fini(&x.rows);
 	}
+	/* the job ends with its time: the last record that was read is none */
+	for (i -= r == 0 && i > 0; i < n; i++)
+		if (wanted[i].wish == VM_WANT_CODE && g->n_later < ARRAY_SIZE(g->later))
+			g->later[g->n_later++] = wanted[i].address;
 	return r < 0 ? r : 0;
 }
 
@@ -892,12 +897,22 @@ static void open_parts(struct generated *g)
 	}
 }
 
-static bool is_empty(const struct generated *g, uint64_t address)
+static bool is_among(const uint64_t *addresses, size_t n, uint64_t address)
 {
-	for (size_t i = 0; i < g->n_empty; i++)
-		if (g->empty[i] == address)
+	for (size_t i = 0; i < n; i++)
+		if (addresses[i] == address)
 			return true;
 	return false;
+}
+
+/*
+ * Whether the virtual machine may know code at the address of a request: then it is not analysed by its
+ * bytes.
+ */
+static bool is_of_vm(const struct generated *g, const struct generated_request *q)
+{
+	return q->method || q->look || is_among(g->empty, g->n_empty, q->address) ||
+	       is_among(g->later, g->n_later, q->address);
 }
 
 /* 0 or -ENOMEM. */
@@ -933,7 +948,7 @@ int generated_build(struct generated *g, struct unwind_blocks *ret, uint64_t *re
 	if (r == 0)
 		r = ask_v8(g);
 	for (size_t i = 0; i < g->n_taken && r == 0 && !g->wait_until_ns; i++)
-		if (!g->taken[i].method && !g->taken[i].look && !is_empty(g, g->taken[i].address))
+		if (!is_of_vm(g, &g->taken[i]))
 			r = answer(g, &g->taken[i]);
 	g->n_taken = 0;
 	parser_session_end(&g->parser);

@@ -684,7 +684,8 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 	c->stats.generated += s.analysed - f->counted.analysed;
 	c->stats.generated_replaced += s.replaced - f->counted.replaced;
 	c->stats.generated_refused += s.refused - f->counted.refused;
-	f->check_ns = s.analysed == f->counted.analysed && s.replaced == f->counted.replaced
+	f->check_ns = s.replaced == f->counted.replaced && s.unloads == f->counted.unloads &&
+				      (s.analysed == f->counted.analysed || !(s.replaced + s.unloads))
 			      ? GENERATED_CHECK_NS
 			      : GENERATED_CHANGING_NS;
 	f->counted = s;

@@ -44,7 +44,9 @@ int vm_records_make(struct vm_records *v, struct flat_reader *wishes, uint64_t n
 			return -EINVAL;
 		begin(v, &f, w.address);
 		r = look(&w, &f, data);
-		if (r == 0 || r == -ENOMEM || r == -E2BIG)
+		if (r == -E2BIG && i)
+			return 0; /* the others another time */
+		if (r == 0 || r == -ENOMEM)
 			continue;
 		begin(v, &f, w.address);
 		r = vm_records_put(v, &f, NULL);
