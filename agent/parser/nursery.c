@@ -436,6 +436,8 @@ static void run(int control, const struct parser_operation *const *operations, s
 			    .counts = counts,
 			    .signals = open_signals()};
 
+	/* the keeper does so, too, but it may not run before we have served somebody who wants to know it */
+	__atomic_store_n(&counts->pid, n.pid, __ATOMIC_RELAXED);
 	n.address_space = sandbox_address_space();
 	if (n.signals < 0 || sandbox_enter(opens) < 0 || sandbox_filter(&n.filter, opens) < 0)
 		_exit(EXIT_FAILURE);
