@@ -171,11 +171,11 @@ static void on_final(const struct sampled_task *task, const struct sample_view *
 	report_add(a->report, task, &spliced);
 }
 
-static void on_generated(struct process *p, uint64_t address, void *data)
+static void on_generated(struct process *p, uint64_t address, enum generated_wish wish, void *data)
 {
 	struct agent *a = data;
 
-	track_generated(a->track, p, address);
+	track_generated(a->track, p, address, wish);
 }
 
 /* Looks a function up that a process has generated. */

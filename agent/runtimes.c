@@ -616,7 +616,7 @@ bool runtimes_expects(const struct runtimes *r)
 /* The name of an interpreted method is wanted, of the process whose sample is spliced. */
 static void request_method(struct runtimes *r, uint32_t machine, uint64_t method)
 {
-	struct generated_request q = {.address = method, .method = true};
+	struct generated_request q = {.address = method, .wish = GENERATED_METHOD};
 
 	if (runtimes_find_vm(r, r->task->process, &q) == 0)
 		unwind_tables_request(track_tables(r->options.track), machine, &q);
@@ -625,7 +625,7 @@ static void request_method(struct runtimes *r, uint32_t machine, uint64_t method
 /* Code of the process whose sample is spliced is to be looked at again. */
 static void request_look(struct runtimes *r, uint32_t machine, uint64_t address)
 {
-	struct generated_request q = {.address = address, .look = true};
+	struct generated_request q = {.address = address, .wish = GENERATED_LOOK};
 
 	if (runtimes_find_vm(r, r->task->process, &q) == 0)
 		unwind_tables_request(track_tables(r->options.track), machine, &q);
@@ -647,14 +647,14 @@ static uint32_t machine_of(const struct runtimes *r, const struct stack_frame *f
 }
 
 /* Writes the words of a frame of compiled code, `max` at most. Returns their number. */
-static size_t compiled_words(struct runtimes *r, uint64_t address, uint64_t time_ns, uint32_t machine,
-			     uint64_t *words, size_t max)
+static size_t compiled_words(struct runtimes *r, const struct vm_code_frame *frame, uint64_t *words,
+			     size_t max)
 {
-	struct vm_code_frame f = {.machine = machine, .address = address, .time_ns = time_ns};
+	struct vm_code_frame f = *frame;
 	const size_t n = vm_code_frames(r->vm_code, &f, words, max);
 
 	if (f.look)
-		request_look(r, machine, f.look);
+		request_look(r, f.machine, f.look);
 	return n;
 }
 
@@ -668,10 +668,17 @@ static size_t java_words(struct runtimes *r, const struct sample_view *v, const 
 	if (max < 2)
 		return 0;
 	if (f->kind != STACK_FRAME_RUNTIME)
-		return compiled_words(r, frame_va(f->word), v->time_ns, machine, words, max);
-	if (!vm_code_interpreted(r->vm_code,
-				 &(struct vm_code_method){machine, tenant, frame_va(f->word), v->time_ns},
-				 bytecode, words))
+		return compiled_words(r,
+				      &(struct vm_code_frame){
+					      .machine = machine,
+					      .address = frame_va(f->word),
+					      .time_ns = v->time_ns,
+					      .code = frame_tag(next) == FRAME_TAG_CODE ? frame_va(next) : 0},
+				      words, max);
+	if (!vm_code_interpreted(
+		    r->vm_code,
+		    &(struct vm_code_method){machine, tenant, frame_va(f->word), v->time_ns, v->unloaded},
+		    bytecode, words))
 		request_method(r, machine, frame_va(f->word));
 	return 2;
 }
@@ -686,7 +693,7 @@ bool runtimes_named(struct runtimes *r, const struct sampled_task *task, const s
 	while (stack_frames_next(&frames, &f)) {
 		const uint32_t machine = f.kind == STACK_FRAME_RUNTIME ? machine_of(r, &f) : 0;
 		const struct vm_code_method m = {machine, task->image->context.tenant, frame_va(f.word),
-						 v->time_ns};
+						 v->time_ns, v->unloaded};
 
 		if (!machine || vm_code_settled(r->vm_code, &m))
 			continue;

@@ -56,7 +56,7 @@ struct process_slot {
 
 /*
  * --- mapping list: header, starts[n_padded] ascending (padded with ~0), entries[n], and if the process has a
- * language runtime, its struct runtime_walk
+ * language runtime, its struct runtime_walk, or its struct code_heaps
  */
 #define LIST_SEARCH_STEPS 15u /* so up to 32768 entries, as many as fit a segment */
 struct mapping_list {
@@ -65,10 +65,12 @@ struct mapping_list {
 	__u32 entries; /* offset of entries[] from the list, bytes */
 	__u32 flags;   /* LIST_* */
 	__u32 runtime; /* offset of a struct runtime_walk from the list, bytes; 0: none */
-	__u32 reserved[2];
+	__u32 heaps;   /* the same of a struct code_heaps */
+	__u32 reserved;
 	__u32 generation; /* also goes into the record: which list a stack was walked with */
 };
 #define LIST_RUNTIME 16u /* offset of `runtime` */
+#define LIST_HEAPS 20u	 /* of `heaps` */
 #define LIST_SKIP 1u	 /* not selected: its samples are counted, not taken */
 
 /* No block can have these refs, since the process table lies there. */
@@ -119,7 +121,8 @@ enum unwind_cfa {
 	UNWIND_CFA_SWITCH,
 	/*
 	 * The same as _SP and _FP, by rules that may be wrong, as the code may have changed since, or was
-	 * not found by certain means: the return address must follow a call.
+	 * not found by certain means: the return address must follow a call. The low bits of `cfa` are
+	 * UNWIND_CHECKED_*.
 	 */
 	UNWIND_CFA_SP_CHECKED,
 	UNWIND_CFA_FP_CHECKED,
@@ -143,6 +146,10 @@ enum unwind_cfa {
 	UNWIND_CFA_KEPT,
 };
 
+#define UNWIND_CHECKED_MASK 7
+#define UNWIND_CHECKED_CODE 1	 /* of a method that HotSpot has compiled: which one it is, is looked up */
+#define UNWIND_CHECKED_TRUSTED 2 /* the return address need not follow a call */
+
 /* Of BEAM on x86-64, OTP 25 to 29: erts/emulator/beam/erl_process.h, jit/x86. */
 #define BEAM_PROCESS_REGISTER 13u /* DWARF number; of the structure of the process that runs */
 #define BEAM_PROCESS_STOP 88	  /* its stack pointer */
@@ -158,6 +165,37 @@ enum unwind_cfa {
 #define JVM_FRAME_LAST_SP (-16) /* this frame's, while it calls: an address, or words from the record; or 0 */
 #define JVM_FRAME_METHOD (-24)
 #define JVM_FRAME_BYTES_MAX (1u << 20) /* between any of these and the record */
+
+#define CODE_HEAPS_MAX 4u
+#define CODE_BLOB_BYTES 128u /* that are read of a CodeBlob */
+#define CODE_NO_OFFSET 0xffffu
+
+/* [low, low + bytes): process addresses. */
+struct code_heap {
+	__u64 low, bytes;
+	__u64 segments; /* process address of the segment map, a byte for each */
+};
+
+/*
+ * The memory that HotSpot has for code, and where in a piece of code (CodeBlob) is what identifies it. A
+ * compiled method has a frame of constant size, and gives its memory to other code when it is freed: so the
+ * size, and the number of the compilation, are read when a sample is taken, and go into its record
+ * (FRAME_TAG_CODE).
+ */
+struct code_heaps {
+	struct code_heap heaps[CODE_HEAPS_MAX];
+	__u64 method, native; /* values of `name`: of compiled methods; of what calls native methods */
+	__u64 unloaded[2];    /* process addresses of numbers of classes that were unloaded; 0: not known */
+	/* offsets in a block */
+	__u16 compile_id;  /* u32 */
+	__u16 blob;	   /* of the CODE_BLOB_BYTES that are read at once; the others from there: */
+	__u16 name;	   /* pointer */
+	__u16 frame_words; /* s32: from the caller's stack pointer to this one's */
+	__u16 begin;	   /* of the code: pointer, or s32 from `origin` */
+	__u16 complete;	   /* s32, from the beginning of the code: the frame stands; or CODE_NO_OFFSET */
+	__u16 origin;	   /* in a block; 0: `begin` is a pointer */
+	__u16 shift;	   /* log2 of the bytes of a segment */
+};
 
 /* What a walk does where there is no rule. */
 enum unwind_none {
@@ -400,7 +438,8 @@ struct runtime_walk {
  *	0x0001-0xdfff native: file index; the low 48 bits are an ELF virtual address
  *	0xe000-0xefff head of a runtime frame: enum frame_runtime (10 bits), and how many of the words that
  *	              follow belong to the same frame (2 bits)
- *	0xf000-0xfffc not in records; a reader skips the one word
+ *	0xf000-0xfffb not in records; a reader skips the one word
+ *	0xfffc        of the frame before, a native one: which code of HotSpot it was then (FRAME_CODE_*)
  *	0xfffd        of the frame before, a head of RUNTIME_JVM: the address of its bytecode; a head of
  *	              RUNTIME_V8: its place (FRAME_V8_BYTECODE)
  *	0xfffe        frames that were omitted here, in a stack deeper than the limit; the low 48 bits are how
@@ -417,6 +456,16 @@ struct runtime_walk {
 #define FILE_ANONYMOUS 0u /* in place of a file index */
 #define FRAME_TAG_RUNTIME 0xe000u
 #define FRAME_TAG_RUNTIME_LAST 0xefffu
+#define FRAME_TAG_CODE 0xfffcu
+/* The low bits are the number of the compilation, behind them is the size of its frame in words. */
+#define FRAME_CODE_ID_BITS 28
+#define FRAME_CODE_WORDS_BITS 17
+#define FRAME_CODE_BY_SIZE (1ull << 45) /* the step was made by the size of the frame, not by a row */
+/*
+ * The same in the sample's own frame: the code was such that its frame stands; or the size is what is
+ * left.
+ */
+#define FRAME_CODE_SURE (1ull << 46)
 #define FRAME_TAG_BYTECODE 0xfffdu
 /* In a place of V8: the low bits are an offset in the bytecode; else they are an address of code. */
 #define FRAME_V8_BYTECODE (1ull << 47)
@@ -470,6 +519,17 @@ static inline __u64 frame_native(__u32 file, __u64 va)
 static inline __u64 frame_anonymous(__u64 address)
 {
 	return address & FRAME_VA_MASK;
+}
+
+/* Of the payload of a word with FRAME_TAG_CODE. */
+static inline __u32 frame_code_id(__u64 code)
+{
+	return code & ((1u << FRAME_CODE_ID_BITS) - 1);
+}
+
+static inline __u32 frame_code_words(__u64 code)
+{
+	return code >> FRAME_CODE_ID_BITS & ((1u << FRAME_CODE_WORDS_BITS) - 1);
 }
 
 static inline __u64 frame_omitted(__u64 frames)
@@ -604,6 +664,12 @@ struct sample_record {
 	__u8 flags;	     /* SAMPLE_* */
 	__u8 runtime_reason; /* enum runtime_reason, with ENDING_RUNTIME */
 	__u16 runtime;	     /* enum frame_runtime, with ENDING_RUNTIME */
+	/*
+	 * Of a HotSpot, how many classes it had unloaded, and one more: as long as that stays the same, so do
+	 * the methods that its objects are of. 0: not known.
+	 */
+	__u32 unloaded;
+	__u32 reserved;
 };
 
 /* The request that the thread worked on (W3C trace context), as bytes in network order. */
@@ -797,9 +863,10 @@ _Static_assert(__builtin_offsetof(struct mapping_list, generation) == BLOCK_GENE
 _Static_assert(__builtin_offsetof(struct unwind_table, generation) == BLOCK_GENERATION, "unwind_table");
 _Static_assert(sizeof(struct mapping_list) == 32, "mapping_list");
 _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
+_Static_assert(sizeof(struct code_heaps) == 144, "code_heaps");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
-_Static_assert(sizeof(struct sample_record) == 40, "sample_record");
+_Static_assert(sizeof(struct sample_record) == 48, "sample_record");
 _Static_assert(sizeof(struct sample_context) == 24, "sample_context");
 _Static_assert(sizeof(struct runtime_walk) == 232, "runtime_walk");
 _Static_assert(sizeof(struct runtime_site) == 8, "runtime_site");

@@ -131,6 +131,21 @@ static inline int arch_follows_call(__u64 code)
  * What pthread_self() points to ends where the thread pointer points; its size depends on the C library. No
  * two threads have theirs so near to each other.
  */
+/*
+ * As on x86-64. An epilogue is ldp x29, x30; add sp; a poll; ret: what the first two restore is still there
+ * until sp has moved, and behind that the return address is in x30.
+ */
+static inline int arch_frame_left(__u64 code)
+{
+	__u32 insn = (__u32)code;
+
+	if (insn == 0xd65f03c0 || (insn & 0xffe0ffff) == 0xeb2063ff)
+		return -1; /* ret; cmp sp, xN */
+	if ((insn & 0xff00001f) == 0x54000008 || (insn & 0xffc003e0) == 0xf9400380)
+		return -1;				   /* b.hi; ldr xN, [x28, N] */
+	return (insn & 0xff8003ff) == 0xd10003ff ? -1 : 0; /* sub sp, sp, N */
+}
+
 static inline int arch_is_self(__u64 tp, __u64 self)
 {
 	return tp - self - 1 < 4095;

@@ -123,6 +123,28 @@ static inline int arch_follows_call(__u64 code)
 	       (b6 == 0x94 || (b6 == 0x14 && (CALL_BYTE(code, 5) & 7) == 5)); /* with SIB byte */
 }
 
+/*
+ * In a method that HotSpot has compiled, behind its prologue: the bytes from the stack pointer to the CFA at
+ * an instruction of its epilogue (add rsp; pop rbp; a poll; ret). 0: the frame stands; -1: that is not
+ * certain, as the instruction may be part of a poll, or of what moves the stack pointer for a while.
+ */
+static inline int arch_frame_left(__u64 code)
+{
+	__u32 two = code & 0xffff, three = code & 0xffffff;
+
+	if ((code & 255) == 0x5d)
+		return 16;
+	if ((code & 0xfe) == 0xc2 || three == 0x673b49 || three == 0xa73b49)
+		return 8; /* ret; cmp rsp, [r15 + N] */
+	if ((code & 0xf0) == 0x50 || (two & 0xf0ff) == 0x5041)
+		return -1; /* push, pop */
+	if (two == 0x870f || two == 0x0585 || two == 0xba49 || three == 0x578b4d || three == 0x028541)
+		return -1; /* ja; test eax, [rip + N]; mov r10, N; mov r10, [r15 + N]; test [r10], eax */
+	if (three == 0x158d4c || three == 0x97894d || (code & 0xfd) == 0xe9)
+		return -1; /* behind a poll: lea r10, [rip + N]; mov [r15 + N], r10; jmp */
+	return three == 0xec8348 || three == 0xec8148 ? -1 : 0; /* sub rsp, N */
+}
+
 static inline int arch_is_self(__u64 tp, __u64 self)
 {
 	return self == tp;

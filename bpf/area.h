@@ -57,7 +57,8 @@ struct unwind_state {
 	/* Of the process's language runtime; here, in lines that each sample touches. */
 	__u32 runtime_at;    /* its walk in the list's segment, bytes; 0: there is none */
 	__u32 runtime_words; /* its part of the record, behind the native frames */
-	union {		     /* the rule that the rare functions work on */
+	__u32 heaps_at; /* its heaps of code in the list's segment, bytes; 0: it has none that are known */
+	union {		/* the rule that the rare functions work on */
 		struct unwind_rule rule;
 		__u64 rule_bits;
 	};

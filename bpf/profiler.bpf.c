@@ -358,6 +358,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	a->record.generation = 0;
 	a->state.runtime_at = 0;
 	a->state.runtime_words = 0;
+	a->state.heaps_at = 0;
 	s = slot_segment(*ret_slot);
 	if (s) {
 		a->record.generation = segment_u32(s, ref_offset(list) + BLOCK_GENERATION);
@@ -368,6 +369,9 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 		a->state.runtime_at = segment_u32(s, ref_offset(list) + LIST_RUNTIME);
 		if (a->state.runtime_at)
 			a->state.runtime_at += ref_offset(list);
+		a->state.heaps_at = segment_u32(s, ref_offset(list) + LIST_HEAPS);
+		if (a->state.heaps_at)
+			a->state.heaps_at += ref_offset(list);
 	} else {
 		list = 0;
 		*ret_slot &= PROCESS_STACK;
@@ -388,13 +392,21 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	return pids;
 }
 
+/* The most words of the user's stack. Frames of Java have two each. */
+static __always_inline __u32 user_words(const struct unwind_area *a)
+{
+	__u32 words = a->state.heaps_at ? config_frames * 2 : config_frames;
+
+	return words < USER_FRAMES_MAX ? words : USER_FRAMES_MAX;
+}
+
 /* After the kernel's part: walks the user's stack, adds what user space needs to go on, sends the record. */
 static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_event_data *ctx, __u64 pids,
 				       __u32 slot, int ending, const int tick)
 {
 	a->record.n_kernel = a->state.n;
 	a->state.n_before = a->state.n;
-	a->state.limit = a->state.n + config_frames;
+	a->state.limit = a->state.n + user_words(a);
 	if (ending == NEXT_MAPPING) {
 		if (!slot)
 			runtime_of_parent();
@@ -439,6 +451,7 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 		if (begun)
 			saved_stack_attach(ending);
 	}
+	a->record.unloaded = a->state.heaps_at ? hotspot_unloaded() : 0;
 	a->record.time_ns = bpf_ktime_get_ns();
 	a->record.value = 1;
 	a->record.origin = ORIGIN_CPU;

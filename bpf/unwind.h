@@ -11,6 +11,7 @@
 #ifndef PROFLET_BPF_UNWIND_H
 #define PROFLET_BPF_UNWIND_H
 
+#include "bpf/hotspot.h"
 #include "bpf/lua.h"
 #include "bpf/luajit.h"
 #include "bpf/memory.h"
@@ -217,23 +218,31 @@ static __always_inline int is_trampoline(struct unwind_area *a)
 }
 
 /*
- * Whether the return address that the rule leads to follows a call. Code that cannot be read does not speak
- * against it, and an address in no mapping ends the walk anyway; `strict`: it does, as there is another rule.
+ * Whether a return address follows a call. Code that cannot be read does not speak against it, and an address
+ * in no mapping ends the walk anyway; `strict`: it does, as there is another rule.
  */
+static __always_inline int is_behind_call(const struct unwind_area *a, __u64 ra, int strict)
+{
+	__u64 code;
+
+	ra = arch_strip_ip(ra, a->ip_signature);
+	if (!ra || env_read_user(&code, sizeof code, ra - sizeof code))
+		return !strict;
+	return arch_follows_call(code);
+}
+
+/* The same of the return address that the rule leads to. */
 static __always_inline int follows_call(struct unwind_area *a, int strict)
 {
 	struct unwind_state *t = &a->state;
-	__u64 ra, code, reg = t->rule.reg;
+	__u64 ra, reg = t->rule.reg;
 
 	BOUND(reg, REGISTERS - 1);
 	if (t->rule.kind & UNWIND_RA_REG)
 		ra = t->regs[reg];
 	else if (stack_word(a, t->cfa + arch_ra_offset(t->rule_bits), &ra))
 		return 1; /* has an ending of its own, as has 0 */
-	ra = arch_strip_ip(ra, a->ip_signature);
-	if (!ra || env_read_user(&code, sizeof code, ra - sizeof code))
-		return !strict;
-	return arch_follows_call(code);
+	return is_behind_call(a, ra, strict);
 }
 
 /*
@@ -261,6 +270,123 @@ static __always_inline int step_around_record(struct unwind_area *a)
 	return NEXT_FRAMES;
 }
 
+/*
+ * The step from the sample's own frame may be wrong, as user space will find out: its registers and its stack
+ * go into the record. 0: it is another frame.
+ */
+static __always_inline int keep_start(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+
+	if (t->n != a->record.n_kernel)
+		return 0;
+	a->record.flags |= SAMPLE_FROM_START;
+	t->first_ip = t->ip;
+	t->first_sp = t->sp;
+	t->first_fp = t->fp;
+	return 1;
+}
+
+/* Adds to the frame which code it is. The caller adds the frame itself. */
+static __always_inline void note_code(struct unwind_area *a, __u64 code)
+{
+	__u64 n = a->state.n + 1;
+
+	if (a->state.ring || n >= a->state.limit)
+		return;
+	BOUND(n, RECORD_FRAMES - 1);
+	a->frames[n] = frame_native(FRAME_TAG_CODE, code);
+	a->state.n = (__u32)n;
+}
+
+/* Whether the row, which has led to state.cfa, says the same of the frame: so many bytes are left of it. */
+static __always_inline int row_agrees(const struct unwind_state *t, __u64 bytes)
+{
+	__u32 fp = t->rule.kind & ~UNWIND_CFA_MASK;
+
+	if (t->cfa != t->sp + bytes || arch_ra_offset(t->rule_bits) != -8)
+		return 0;
+	return bytes == 8 ? !fp : fp == UNWIND_FP_CFA << UNWIND_FP_SHIFT && t->rule.fp == HOTSPOT_SAVED_FP;
+}
+
+/*
+ * Of the sample's own frame, a method's: what is left of it, by the instruction that is about to run. 0: that
+ * is not certain.
+ */
+static __always_inline __u64 compiled_left(const struct unwind_state *t, __u64 code)
+{
+	__u64 bytes;
+	int left;
+
+	if (!(code & FRAME_CODE_SURE) || env_read_user(&bytes, sizeof bytes, t->ip))
+		return 0;
+	left = arch_frame_left(bytes);
+	if (!left)
+		return (__u64)frame_code_words(code) * 8;
+	return left > 0 ? (__u64)left : 0;
+}
+
+/* Steps from a method's frame of which so many bytes are left. NEXT_FRAMES, ENDING_NO_ROOT; else a fault. */
+static __always_inline int step_by_size(struct unwind_area *a, __u64 bytes, __u64 code)
+{
+	struct unwind_state *t = &a->state;
+	__u64 cfa = t->sp + bytes, ra, fp = t->fp;
+
+	if (stack_word(a, cfa - 8, &ra) || (bytes > 8 && stack_word(a, cfa + HOTSPOT_SAVED_FP * 8, &fp)))
+		return ENDING_READ_FAULT;
+	note_code(a, (code & (FRAME_CODE_SURE | ((1u << FRAME_CODE_ID_BITS) - 1))) |
+			     bytes / 8 << FRAME_CODE_ID_BITS | FRAME_CODE_BY_SIZE);
+	ra = arch_strip_ip(ra, a->ip_signature);
+	if (!ra)
+		return ENDING_NO_ROOT;
+	t->ip = ra - 1;
+	t->sp = cfa;
+	t->fp = fp;
+	t->innermost = 0;
+	t->interrupted = 0;
+	t->fallback = 0;
+	return NEXT_FRAMES;
+}
+
+/* The same of the sample's own, or an interrupted one: it may not stand. As step_compiled(). */
+static __always_inline int step_own(struct unwind_area *a, __u64 code, int has_row)
+{
+	struct unwind_state *t = &a->state;
+	__u64 left = t->n == a->record.n_kernel ? compiled_left(t, code) : 0, ra;
+	__u64 bytes = left ?: (__u64)frame_code_words(code) * 8;
+
+	code = left ? code : code & ~FRAME_CODE_SURE;
+	if (has_row) {
+		if (t->n == a->record.n_kernel && row_agrees(t, bytes))
+			return step_by_size(a, bytes, code);
+		keep_start(a);
+		note_code(a, code & ~FRAME_CODE_SURE);
+		return -1;
+	}
+	if (!left && (stack_word(a, t->sp + bytes - 8, &ra) || !is_behind_call(a, ra, 1) || !keep_start(a)))
+		return ENDING_NO_TABLE;
+	return step_by_size(a, bytes, code);
+}
+
+/*
+ * A method that HotSpot has compiled. The frame of one that has called stands, and its size is known. Of the
+ * innermost one, its instruction may say how much of it is left; else a row does, or the step is tried. As
+ * unwind_rare(); ENDING_NO_TABLE: there is nothing to go by.
+ */
+UNWIND_FN int step_compiled(__u64 code, int has_row)
+{
+	struct unwind_area *a = env_area();
+	__u64 bytes = (__u64)frame_code_words(code) * 8;
+
+	if (!a || (!bytes && !has_row))
+		return ENDING_NO_TABLE;
+	if (!bytes) {
+		note_code(a, code);
+		return -1;
+	}
+	return a->state.innermost ? step_own(a, code, has_row) : step_by_size(a, bytes, code);
+}
+
 /* Code without a row, or without a table. */
 static __always_inline int step_without_row(struct unwind_area *a)
 {
@@ -269,6 +395,11 @@ static __always_inline int step_without_row(struct unwind_area *a)
 	int reason = t->n_pages ? ENDING_NO_ROW : ENDING_NO_TABLE;
 	int is_none = (t->rule.kind & UNWIND_CFA_MASK) == UNWIND_CFA_NONE; /* else the row was not right */
 
+	if (t->heaps_at && !(refused && t->innermost)) {
+		next = step_compiled(hotspot_code(), 0);
+		if (next != ENDING_NO_TABLE)
+			return next;
+	}
 	if (luajit_is_trace(a) && luajit_step_trace())
 		return NEXT_FRAMES;
 	if (v8_is_compiled(a) && (refused || !t->innermost || !is_none)) {
@@ -346,13 +477,22 @@ static __always_inline int step_interpreted(struct unwind_area *a)
 	return NEXT_FRAMES;
 }
 
-/* state.cfa by a rule that may be wrong. As unwind_rare(). */
-static __always_inline int step_checked(struct unwind_area *a)
+/* By a rule that may be wrong, from the register that it names. As unwind_rare(). */
+static __always_inline int step_checked(struct unwind_area *a, __u64 base)
 {
 	int v8 = v8_is_compiled(a);
+	__u64 code;
 
+	a->state.cfa = base + (a->state.rule.cfa & ~UNWIND_CHECKED_MASK);
 	if (a->state.rule.kind & UNWIND_RA_REG && a->state.innermost && !a->state.have_regs)
 		return NEXT_REGISTERS;
+	if (a->state.rule.cfa & UNWIND_CHECKED_CODE && a->state.heaps_at) {
+		code = hotspot_code();
+		if (code)
+			return step_compiled(code, 1);
+	}
+	if (a->state.rule.cfa & UNWIND_CHECKED_TRUSTED)
+		return -1;
 	if (a->state.cfa & 7 || follows_call(a, v8))
 		return -1;
 	return v8 ? step_without_row(a) : ENDING_NO_CALL;
@@ -531,8 +671,7 @@ UNWIND_FN int unwind_rare(void)
 		return step_kept(a, low, t->rule.cfa >> 16);
 	case UNWIND_CFA_SP_CHECKED:
 	case UNWIND_CFA_FP_CHECKED:
-		t->cfa = (cfa == UNWIND_CFA_FP_CHECKED ? t->fp : t->sp) + t->rule.cfa;
-		return step_checked(a);
+		return step_checked(a, cfa == UNWIND_CFA_FP_CHECKED ? t->fp : t->sp);
 	case UNWIND_CFA_PLT:
 		t->cfa = arch_plt_cfa(t->ip, t->sp, t->rule.cfa);
 		return -1;

@@ -276,6 +276,14 @@ static struct look *last_look(struct machine *x)
 	return &x->looks[(x->n_looks + LOOKS - 1) % LOOKS];
 }
 
+/* Whether, as far as is known, no method has ever lost its object. */
+static bool keeps_methods(struct machine *x)
+{
+	const struct look *last = last_look(x);
+
+	return last->unloaded == 1 || (!last->unloaded && !last->changed && !x->replaces);
+}
+
 /*
  * Since when what the last look has found was there: no class was unloaded since. Where that is not
  * known, as long as nothing was ever found in the place of something else, nothing is taken to be.
@@ -285,7 +293,7 @@ static uint64_t there_since(const struct vm_code *j, struct machine *x)
 	const struct look *last = last_look(x);
 	uint64_t since_ns = j->mono_ns();
 
-	if (last->unloaded == 1 || (!last->unloaded && !last->changed && !x->replaces))
+	if (keeps_methods(x))
 		return 0;
 	for (unsigned i = 2; last->unloaded && i <= LOOKS && i <= x->n_looks; i++) {
 		const struct look *k = &x->looks[(x->n_looks - i) % LOOKS];
@@ -561,6 +569,14 @@ static void put_frame(struct vm_code *j, const struct machine *x, const struct m
 	words[1] = line;
 }
 
+/* The frame of a method that will never be known. */
+static size_t put_unknown(const struct machine *x, uint64_t words[2])
+{
+	words[0] = frame_runtime_head(x->runtime, 1, number_of(x, 0));
+	words[1] = 0;
+	return 2;
+}
+
 /*
  * The frame of a piece that may be freed: its number has no name yet. Where the sample is older than what is
  * known of the piece, it never gets one.
@@ -610,8 +626,10 @@ size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *word
 	f->look = 0;
 	f->known = x && i < x->n && f->address >= x->pieces[i]->start;
 	f->full = x && x->full_ns && j->mono_ns() - x->full_ns < FULL_NS;
-	if (!f->known || max < 2)
+	if (max < 2 || (!f->known && !(x && f->code)))
 		return 0;
+	if (!f->known)
+		return put_unknown(x, words);
 	p = x->pieces[i];
 	if (p->freed) {
 		put_pending(j, x, p, f, words);
@@ -619,11 +637,10 @@ size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *word
 	}
 	if (x->runtime == RUNTIME_V8 && !is_of_function(j, p, f))
 		return 0;
-	if (f->time_ns && f->time_ns < p->sure_ns &&
-	    f->time_ns < p->since_ns) { /* other code may have been */
-		words[0] = frame_runtime_head(x->runtime, 1, number_of(x, 0));
-		words[1] = 0;
-		return 2;
+	if (f->code ? frame_code_id(p->compile_id) != frame_code_id(f->code)
+		    : f->time_ns && f->time_ns < p->sure_ns &&
+			      f->time_ns < p->since_ns) { /* other code was, or may have been */
+		return put_unknown(x, words);
 	}
 	i = array_first(p->n_places, k, p->places[k].end >= f->address - p->start);
 	if (i == p->n_places) {
@@ -643,9 +660,24 @@ size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *word
 	return n;
 }
 
-/* The method that had the object then. NULL: none that is known. */
-static struct method *method_at(const struct machine *x, const struct vm_code_method *m)
+/* Whether a method was there under the same number of unloaded classes as at the time of the sample. */
+static bool is_alive(const struct method *present, const struct vm_code_method *m)
 {
+	return present && present->alive && m->unloaded && (uint32_t)present->unloaded == m->unloaded;
+}
+
+/* The present method at that address; NULL: none that is known. */
+static struct method *present_method(const struct machine *x, const struct vm_code_method *m)
+{
+	return method_find(x, &(struct method_key){.address = m->address});
+}
+
+/* The method that had the object then, where `present` is the present one. NULL: none that is known. */
+static struct method *method_at(const struct machine *x, struct method *present,
+				const struct vm_code_method *m)
+{
+	if (is_alive(present, m))
+		return present;
 	return method_find(x, &(struct method_key){.address = m->address, .time_ns = m->time_ns});
 }
 
@@ -660,12 +692,18 @@ static bool was_nothing(const struct machine *x, const struct vm_code_method *m)
 bool vm_code_settled(struct vm_code *j, const struct vm_code_method *m)
 {
 	struct machine *x = machine_get(j, m->machine, m->tenant);
-	struct method *met = x ? method_at(x, m) : NULL;
-	struct method *present = x ? method_find(x, &(struct method_key){.address = m->address}) : NULL;
+	struct method *present = x ? present_method(x, m) : NULL;
+	struct method *met = x ? method_at(x, present, m) : NULL;
 	const struct look *last = x && x->n_looks ? last_look(x) : NULL;
 
+	if (is_alive(present, m))
+		return true;
 	if (met)
 		met->alive |= m->time_ns >= met->sure_ns;
+	if (present && m->unloaded && (uint32_t)present->unloaded == m->unloaded &&
+	    present->same_ns > m->time_ns)
+		present->alive =
+			true; /* a sample has met it, and no class was unloaded before it was found */
 	if (!x || !m->address || met || (x->full_ns && j->mono_ns() - x->full_ns < FULL_NS))
 		return true;
 	if (!present)
@@ -683,13 +721,13 @@ bool vm_code_interpreted(struct vm_code *j, const struct vm_code_method *method,
 			 uint64_t words[2])
 {
 	struct machine *x = machine_get(j, method->machine, method->tenant);
-	struct method *present = x ? method_find(x, &(struct method_key){.address = method->address}) : NULL;
-	struct method *m = x ? method_at(x, method) : NULL;
+	struct method *present = x ? present_method(x, method) : NULL;
+	struct method *m = x ? method_at(x, present, method) : NULL;
 	struct vm_code_frame place = {.machine = method->machine, .address = bytecode};
 	bool known;
 	uint64_t at[2];
 
-	if (!m && present && method->time_ns >= present->since_ns)
+	if (!m && present && method->time_ns >= present->since_ns && keeps_methods(x))
 		m = present; /* nobody has looked since */
 	known = m != NULL;
 	words[0] = frame_runtime_head(RUNTIME_JVM, 1, x ? number_of(x, 0) : 0);

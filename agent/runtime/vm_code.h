@@ -51,6 +51,8 @@ struct vm_code_frame {
 	uint32_t machine;
 	uint64_t address;
 	uint64_t time_ns; /* of its sample: CLOCK_MONOTONIC */
+	/* Of Java, which compilation it was (FRAME_CODE_*): another one has no name. 0: that is not known. */
+	uint64_t code;
 	/* Of V8: the function whose frame it is. Code that is another one's by now has none. */
 	uint64_t number;
 	/* Set with `look` for code of V8, which is to be looked at with these; see struct vm_wanted. */
@@ -76,7 +78,8 @@ size_t vm_code_frames(struct vm_code *j, struct vm_code_frame *f, uint64_t *word
 struct vm_code_method {
 	uint32_t machine;
 	uint64_t tenant, address;
-	uint64_t time_ns; /* of the sample: CLOCK_MONOTONIC */
+	uint64_t time_ns;  /* of the sample: CLOCK_MONOTONIC */
+	uint32_t unloaded; /* the same: as in struct sample_record */
 };
 
 /*

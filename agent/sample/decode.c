@@ -108,6 +108,7 @@ int sample_decode(const void *bytes, size_t len, struct sample_view *ret)
 		.pid = r->pid,
 		.tid = r->tid,
 		.generation = r->generation,
+		.unloaded = r->unloaded,
 		.origin = r->origin,
 		.cpu = r->cpu,
 		.ending = (enum unwind_ending)r->ending,

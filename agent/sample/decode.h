@@ -16,7 +16,8 @@ struct sample_view {
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint64_t value;	  /* in the unit of the origin */
 	uint32_t pid, tid, generation;
-	uint16_t origin; /* enum sample_origin */
+	uint32_t unloaded; /* as in struct sample_record */
+	uint16_t origin;   /* enum sample_origin */
 	uint16_t cpu;
 	enum unwind_ending ending;
 	uint32_t ending_detail; /* agent/sample/endings.h */

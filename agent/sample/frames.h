@@ -28,6 +28,18 @@ struct stack_frame {
 	uint32_t n_following;
 };
 
+/*
+ * Of a native frame, what the word behind it says of its code (FRAME_CODE_*): the number that HotSpot gave to
+ * the compilation, and more. `all`: words of the stack. 0: it says nothing.
+ */
+static inline uint64_t stack_frame_code(const struct stack_frame *f, const uint64_t *words, uint32_t all)
+{
+	return f->kind == STACK_FRAME_NATIVE && f->index + 1 < all &&
+			       frame_tag(words[f->index + 1]) == FRAME_TAG_CODE
+		       ? frame_va(words[f->index + 1])
+		       : 0;
+}
+
 /* Initialised by STACK_FRAMES or STACK_USER_FRAMES. */
 struct stack_frames {
 	const uint64_t *words; /* borrowed */

@@ -24,13 +24,14 @@ struct record {
 	struct process *process; /* one reference */
 	uint64_t tenant;
 	uint64_t exec_ns;
-	uint32_t index;	  /* of the binary that stands for its code; held */
-	uint64_t changes; /* of code that may be given to other code, as far as samples bring their stack */
-	uint64_t guessed; /* an address that was requested before a virtual machine was known; 0: none */
+	uint32_t index;	     /* of the binary that stands for its code; held */
+	uint64_t changes;    /* of code that may be given to other code */
+	uint64_t guessed;    /* an address that was requested before a virtual machine was known; 0: none */
 	uint64_t machine_ns; /* when one was looked for */
 	unsigned n;
 	struct {
 		uint64_t address, time_ns;
+		enum generated_wish wish;
 	} addresses[GENERATED_ADDRESSES_MAX];
 };
 
@@ -207,16 +208,21 @@ static struct record *record_get(struct generated_code *g, struct process *p)
 	return x;
 }
 
-void generated_code_hit(struct generated_code *g, struct process *p, uint64_t address)
+void generated_code_hit(struct generated_code *g, struct process *p, uint64_t address,
+			enum generated_wish wish)
 {
 	struct record *x = record_get(g, p);
 
 	if (!x || x->n == GENERATED_ADDRESSES_MAX)
 		return;
 	for (unsigned i = 0; i < x->n; i++)
-		if (x->addresses[i].address == address)
+		if (x->addresses[i].address == address) {
+			if (wish == GENERATED_OTHER)
+				x->addresses[i].wish = wish;
 			return;
+		}
 	x->addresses[x->n].address = address;
+	x->addresses[x->n].wish = wish;
 	x->addresses[x->n++].time_ns = g->options.mono_ns();
 }
 
@@ -233,11 +239,12 @@ bool generated_code_waits(const struct generated_code *g, const struct process *
 }
 
 /* False: the runtime's list is being read. */
-static bool request(struct generated_code *g, struct record *x, uint64_t address, uint64_t time_ns)
+static bool request(struct generated_code *g, struct record *x, unsigned i)
 {
 	const struct generated_code_options *o = &g->options;
+	const uint64_t address = x->addresses[i].address, time_ns = x->addresses[i].time_ns;
 	const struct proc_mapping *m = proc_maps_find(x->process->maps, address);
-	struct generated_request q = {.address = address};
+	struct generated_request q = {.address = address, .wish = x->addresses[i].wish};
 	int r = 0;
 
 	if (!m)
@@ -272,7 +279,7 @@ static void machine_find(struct generated_code *g, struct record *x)
 	x->guessed = 0;
 }
 
-/* Samples bring their stack while the code changes that they may be walked through. */
+/* While code changes, what samples have hit is looked at without delay. */
 static void changes_see(struct generated_code *g, struct record *x)
 {
 	const struct binary_table *t = unwind_tables_get(g->options.tables, x->index);
@@ -283,7 +290,6 @@ static void changes_see(struct generated_code *g, struct record *x)
 		return;
 	x->changes = changes;
 	g->changing_until_ns = g->options.mono_ns() + CHANGING_NS;
-	publication_changing(g->options.publication, x->process, g->options.mono_ns());
 }
 
 bool generated_code_changes(const struct generated_code *g)
@@ -302,7 +308,7 @@ void generated_code_run(struct generated_code *g)
 		changes_see(g, x);
 		machine_find(g, x);
 		for (unsigned i = 0; i < x->n; i++)
-			if (!request(g, x, x->addresses[i].address, x->addresses[i].time_ns))
+			if (!request(g, x, i))
 				x->addresses[left++] = x->addresses[i];
 		x->n = left;
 	}

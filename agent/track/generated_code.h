@@ -48,8 +48,12 @@ struct generated_code_stats {
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */
 int generated_code_new(struct generated_code **ret, const struct generated_code_options *options);
 void generated_code_free(struct generated_code *g); /* NULL is fine */
-/* A sample of the process could not be walked past code at this address, which is in no ELF file. */
-void generated_code_hit(struct generated_code *g, struct process *p, uint64_t address);
+/*
+ * A sample of the process has met code at this address, which is in no ELF file, and could not be walked past
+ * it, or wants to know more of it: GENERATED_CODE, GENERATED_OTHER, GENERATED_LOOK.
+ */
+void generated_code_hit(struct generated_code *g, struct process *p, uint64_t address,
+			enum generated_wish wish);
 /* The memory of the process is going to be looked at (unwind_tables_request_line): it gets its binary. */
 void generated_code_begin(struct generated_code *g, struct process *p);
 /* Whether an address of the process still waits for the runtime's list. */

@@ -377,15 +377,6 @@ void publication_replacing(struct publication *p, struct process *process, uint6
 	process->save_stack = true;
 }
 
-void publication_changing(struct publication *p, struct process *process, uint64_t time_ns)
-{
-	process->save_stack_until_ns = time_ns + REPLACED_SAVE_STACK_NS;
-	if (process->save_stack)
-		return;
-	process->save_stack = true;
-	publication_mark(p, process->pid);
-}
-
 void publication_end(struct publication *p, struct process *process, uint64_t time_ns)
 {
 	publisher_remove(p->options.publisher, process);

@@ -73,8 +73,6 @@ void publication_exec(struct publication *p, struct process *process, uint64_t t
 void publication_remember(struct publication *p, struct process *process, uint64_t until_ns);
 /* The same, where a mapping replaces another: samples are sent with their saved stack for a while. */
 void publication_replacing(struct publication *p, struct process *process, uint64_t time_ns);
-/* Code that it has generated is changing: samples are sent with their saved stack for a while. */
-void publication_changing(struct publication *p, struct process *process, uint64_t time_ns);
 /* It has ended: removes it from what the BPF program reads, and marks it as ended in the process table. */
 void publication_end(struct publication *p, struct process *process, uint64_t time_ns);
 /* Call now and then: forgets old mappings, and stops sending saved stacks when their time is over. */

@@ -508,9 +508,9 @@ void track_sweep(struct track *t, uint64_t now_ns)
 
 /* --- for the samples */
 
-void track_generated(struct track *t, struct process *p, uint64_t address)
+void track_generated(struct track *t, struct process *p, uint64_t address, enum generated_wish wish)
 {
-	generated_code_hit(t->generated, p, address);
+	generated_code_hit(t->generated, p, address, wish);
 }
 
 uint32_t track_generated_binary(struct track *t, uint32_t pid)

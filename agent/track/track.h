@@ -134,7 +134,7 @@ bool track_judge_runtime(struct track *t, uint32_t pid, bool good);
 void track_thread_slot(struct track *t, uint32_t pid, uint32_t generation, int32_t thread_slot);
 struct arena *track_arena(const struct track *t);
 /* A sample could not be walked past code of the process at this address, which is in no ELF file. */
-void track_generated(struct track *t, struct process *p, uint64_t address);
+void track_generated(struct track *t, struct process *p, uint64_t address, enum generated_wish wish);
 /*
  * The binary that stands for the generated code of a process, whose memory is going to be looked at; it is
  * made where there is none. 0: there is no such process, its mappings are not known, or no memory.

@@ -7,6 +7,7 @@
 
 #include "agent/base/array.h"
 #include "agent/base/clock.h"
+#include "bpf/abi.h"
 
 /* A walk that began before a publication is over by then. Samples bear the time when their walk ended. */
 #define WALK_NS (10 * NS_PER_MS)
@@ -24,6 +25,7 @@ struct span {
 struct gone {
 	uint64_t start, end;
 	uint64_t found_ns, same_ns; /* as in struct code_span */
+	uint32_t compile_id;
 };
 
 struct empty {
@@ -59,7 +61,8 @@ static void note_gone(struct code_times *t, const struct code_span *s)
 {
 	if (!s->same_ns)
 		return;
-	t->gone[t->n_gone++ % GONE_MAX] = (struct gone){s->start, s->end, s->found_ns, s->same_ns};
+	t->gone[t->n_gone++ % GONE_MAX] =
+		(struct gone){s->start, s->end, s->found_ns, s->same_ns, s->compile_id};
 	t->gone_at = t->looks;
 }
 
@@ -126,7 +129,7 @@ void code_times_published(struct code_times *t, uint64_t now_ns)
 
 uint64_t code_times_looks(const struct code_times *t)
 {
-	return t->looks;
+	return t->looks + t->placed;
 }
 
 static const struct span *span_at(const struct code_times *t, uint64_t address)
@@ -173,4 +176,47 @@ enum code_state code_times_at(const struct code_times *t, uint64_t address, uint
 	if (!published && s->of.found_ns > time_ns)
 		return was_other(t, address, time_ns) ? CODE_OTHER : CODE_UNSURE;
 	return s->of.same_ns > time_ns ? CODE_SAME : CODE_UNSEEN;
+}
+
+static bool is_id(uint32_t compile_id, uint32_t masked)
+{
+	return frame_code_id(compile_id) == masked;
+}
+
+bool code_times_is(const struct code_times *t, uint64_t address, uint32_t compile_id)
+{
+	const struct span *s = span_at(t, address);
+
+	return s && is_id(s->of.compile_id, compile_id);
+}
+
+/* Whether that code was known, and is not any more. */
+static bool was_known(const struct code_times *t, uint64_t address, uint32_t id)
+{
+	for (size_t i = 0; i < t->n_gone && i < GONE_MAX; i++) {
+		const struct gone *g = &t->gone[i];
+
+		if (address >= g->start && address < g->end && is_id(g->compile_id, id))
+			return true;
+	}
+	return false;
+}
+
+enum code_state code_times_of(const struct code_times *t, uint64_t address, uint64_t time_ns, uint64_t code)
+{
+	const struct span *s = span_at(t, address);
+	const uint32_t id = frame_code_id(code);
+	const bool by_row = !(code & FRAME_CODE_BY_SIZE);
+
+	if (s && is_id(s->of.compile_id, id)) {
+		if (by_row && (!s->published_ns || s->published_ns + WALK_NS > time_ns))
+			return CODE_OTHER;
+		return s->of.look <= t->placed ? CODE_SAME : CODE_UNSEEN;
+	}
+	if (by_row)
+		return CODE_OTHER;
+	return was_known(t, address, id) || (s && s->of.found_ns > time_ns) ||
+			       code_times_is_empty(t, address, time_ns)
+		       ? CODE_GONE
+		       : CODE_UNSEEN;
 }

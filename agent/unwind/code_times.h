@@ -20,7 +20,8 @@ struct code_span {
 	uint64_t found_ns; /* before the look that has found it began */
 	uint64_t same_ns;  /* the same of the last one that has found it unchanged; 0: it is not looked at */
 	uint64_t look;	   /* number of the one that has found it: tables made from then on have its rows */
-	bool over;	   /* it is there no more; it was until same_ns */
+	uint32_t compile_id;
+	bool over; /* it is there no more; it was until same_ns */
 };
 
 enum code_state {
@@ -29,6 +30,7 @@ enum code_state {
 	CODE_OTHER,  /* other code was there, or may have been */
 	CODE_OVER,   /* the code was freed before, so that other code was there: it may still be found */
 	CODE_UNSURE, /* the code was found later: it was there already, or other code was */
+	CODE_GONE,   /* it is known which code it was, but that was gone before anybody has looked at it */
 };
 
 /* 0 or -ENOMEM. */
@@ -51,7 +53,7 @@ bool code_times_is_empty(const struct code_times *t, uint64_t address, uint64_t 
 void code_times_placed(struct code_times *t, uint64_t look);
 /* It was published. */
 void code_times_published(struct code_times *t, uint64_t now_ns);
-/* How often code_times_set was called. */
+/* Changes with each look, and when the table of one is in the arena. */
 uint64_t code_times_looks(const struct code_times *t);
 /*
  * Whether a step of a sample taken at that time can be trusted, from a frame at that process address.
@@ -59,5 +61,14 @@ uint64_t code_times_looks(const struct code_times *t);
  * Code that nobody looks at is CODE_SAME.
  */
 enum code_state code_times_at(const struct code_times *t, uint64_t address, uint64_t time_ns, bool published);
+/*
+ * The same of a step from code of which the sample says what it was: `code` is the payload of its word
+ * with FRAME_TAG_CODE. CODE_SAME: the step is right, unless it was the sample's own frame and was made
+ * by its size; then that is for the caller to find out, with the last table. CODE_OTHER; CODE_UNSEEN:
+ * the code is to be looked at; CODE_GONE: of a step by the size of the frame.
+ */
+enum code_state code_times_of(const struct code_times *t, uint64_t address, uint64_t time_ns, uint64_t code);
+/* Whether code of that compilation (frame_code_id()) is known at the address. */
+bool code_times_is(const struct code_times *t, uint64_t address, uint32_t compile_id);
 
 #endif

@@ -197,17 +197,100 @@ static const struct code_times *times_of(const struct completion *c, const struc
 	return t && binary_table_may_grow(t) ? t->times : NULL;
 }
 
+/* The process of a sample, its mappings at that time, and what is known of the code there. */
+struct known_code {
+	struct process *process;
+	const struct proc_maps *maps;
+	const struct code_times *times;
+};
+
 /* Frames of a sample, and which steps from them are judged: those from the frames [first, end). */
 struct judged_frames {
 	const struct sample_view *v;
-	uint32_t code; /* the binary that stands for the code */
+	const struct sample_view *sent; /* as it came, if it was walked again; else NULL */
 	uint16_t first, end;
 	bool published; /* as in code_times_at */
 };
 
+static void want(const struct completion *c, const struct known_code *k, uint64_t address,
+		 enum generated_wish wish)
+{
+	if (c->options.generated)
+		c->options.generated(k->process, address, wish, c->options.data);
+}
+
+/* What a sample that was walked again says of a frame that it had as it came, too; 0: nothing. */
+static uint64_t sent_code(const struct sample_view *sent, uint64_t word)
+{
+	struct stack_frames frames = {sent->frames + sent->n_kernel, 0, 0, sent->n_user};
+	struct stack_frame f;
+
+	while (stack_frames_next(&frames, &f)) {
+		const uint64_t code = stack_frame_code(&f, frames.words, frames.n);
+
+		if (f.word == word && code)
+			return code;
+	}
+	return 0;
+}
+
+/*
+ * Whether the rule of the row is the one by which the BPF program has stepped from the sample's own frame. It
+ * has taken the frame of a method to stand.
+ */
+static enum code_state judge_own(struct completion *c, const struct known_code *k,
+				 const struct sample_view *v, uint64_t address, uint64_t code)
+{
+	const bool saved = frame_code_words(code) > 1; /* else nothing of the frame is left */
+	const uint8_t kind = UNWIND_CFA_SP_CHECKED | (saved ? UNWIND_FP_CFA << UNWIND_FP_SHIFT : 0);
+	const uint32_t list = list_for(c, v, k->maps);
+	struct unwind_rule rule;
+
+	if (!list || !finisher_rule(c->finisher, list, address, &rule))
+		return CODE_UNSEEN;
+	return rule.kind == kind && (!saved || rule.fp == -2) && rule.ra == -1 &&
+			       (rule.cfa & ~UNWIND_CHECKED_MASK) == (int32_t)frame_code_words(code) * 8
+		       ? CODE_SAME
+		       : CODE_OTHER;
+}
+
+/* The step from a frame of which the sample says which code it was. */
+static enum code_state judge_known(struct completion *c, const struct known_code *k,
+				   const struct judged_frames *j, const struct stack_frame *f, uint64_t code)
+{
+	const uint64_t address = frame_va(f->word);
+	const enum code_state s = code_times_of(k->times, address, j->v->time_ns, code);
+
+	if (s == CODE_UNSEEN)
+		want(c, k, address, GENERATED_OTHER);
+	if (s == CODE_GONE)
+		return f->index || code & FRAME_CODE_SURE ? CODE_SAME : CODE_OTHER;
+	if (s == CODE_SAME && !f->index && code & FRAME_CODE_BY_SIZE)
+		return judge_own(c, k, j->v, address, code);
+	return s;
+}
+
+static enum code_state judge_frame(struct completion *c, const struct known_code *k,
+				   const struct judged_frames *j, const struct stack_frame *f)
+{
+	const uint64_t *words = j->v->frames + j->v->n_kernel, address = frame_va(f->word);
+	uint64_t code = stack_frame_code(f, words, j->v->n_user);
+	enum code_state s;
+
+	if (code)
+		return judge_known(c, k, j, f, code);
+	code = j->sent ? sent_code(j->sent, f->word) : 0;
+	if (code)
+		return code_times_is(k->times, address, frame_code_id(code)) ? CODE_SAME : CODE_OTHER;
+	s = code_times_at(k->times, address, j->v->time_ns, j->published);
+	if (s == CODE_UNSEEN)
+		want(c, k, address, GENERATED_LOOK);
+	return s;
+}
+
 /* *ret_n and *ret_address are those of the first frame that is not as it should be; not with CODE_UNSEEN. */
-static enum code_state judge(const struct code_times *times, const struct judged_frames *j, uint16_t *ret_n,
-			     uint64_t *ret_address)
+static enum code_state judge(struct completion *c, const struct known_code *k, const struct judged_frames *j,
+			     uint16_t *ret_n, uint64_t *ret_address)
 {
 	struct stack_frames frames = {j->v->frames + j->v->n_kernel, 0, 0, j->v->n_user};
 	enum code_state state = CODE_SAME;
@@ -216,9 +299,9 @@ static enum code_state judge(const struct code_times *times, const struct judged
 	while (stack_frames_next(&frames, &f) && f.index < j->end) {
 		enum code_state s;
 
-		if (f.index < j->first || f.kind != STACK_FRAME_NATIVE || frame_file(f.word) != j->code)
+		if (f.index < j->first || f.kind != STACK_FRAME_NATIVE || frame_file(f.word) != k->maps->code)
 			continue;
-		s = code_times_at(times, frame_va(f.word), j->v->time_ns, j->published);
+		s = judge_frame(c, k, j, &f);
 		if (s == CODE_OTHER || s == CODE_OVER) {
 			*ret_n = (uint16_t)f.index;
 			*ret_address = frame_va(f.word);
@@ -241,12 +324,12 @@ static uint16_t steps_of(const struct sample_view *v)
 }
 
 /* Judges the steps of the BPF program. */
-static enum code_state judge_sent(const struct code_times *times, const struct sample_view *v, uint32_t code,
-				  uint16_t *ret_n, uint64_t *ret_address)
+static enum code_state judge_sent(struct completion *c, const struct known_code *k,
+				  const struct sample_view *v, uint16_t *ret_n, uint64_t *ret_address)
 {
-	const struct judged_frames j = {.v = v, .code = code, .end = steps_of(v), .published = true};
+	const struct judged_frames j = {.v = v, .end = steps_of(v), .published = true};
 
-	return judge(times, &j, ret_n, ret_address);
+	return judge(c, k, &j, ret_n, ret_address);
 }
 
 static void note_look(const struct code_times *times, const struct proc_maps *maps, struct missing *ret)
@@ -377,7 +460,7 @@ static void want_code(struct completion *c, struct process *p, const struct samp
 
 	if (!c->options.generated)
 		return;
-	c->options.generated(p, address, c->options.data);
+	c->options.generated(p, address, GENERATED_CODE, c->options.data);
 	if (!times || !m || !v->saved || !code_times_changes(times))
 		return;
 	for (uint32_t at = 0; at + sizeof(uint64_t) <= v->saved->stack_bytes && n < CALLERS_MAX;
@@ -388,7 +471,7 @@ static void want_code(struct completion *c, struct process *p, const struct samp
 		if (word - 1 < m->start || word - 1 >= m->end || code_times_has(times, word - 1) ||
 		    code_times_is_empty(times, word - 1, v->time_ns))
 			continue;
-		c->options.generated(p, word - 1, c->options.data);
+		c->options.generated(p, word - 1, GENERATED_CODE, c->options.data);
 		n++;
 	}
 }
@@ -440,14 +523,14 @@ static void cut_at_code(struct completion *c, const struct sample_view *v, uint1
  * Judges the steps of the walk that has given *ret: *ret_n and *ret_address as judge() gives them. The frames
  * that are in the sample as it came are not looked at again.
  */
-static enum code_state judge_walked(const struct code_times *times, uint32_t code,
+static enum code_state judge_walked(struct completion *c, const struct known_code *k,
 				    const struct sample_view *v, const struct sample_view *ret,
 				    uint16_t *ret_n, uint64_t *ret_address)
 {
 	const struct judged_frames j = {
-		.v = ret, .code = code, .first = v->from_start ? 0 : finisher_kept(v), .end = steps_of(ret)};
+		.v = ret, .sent = v, .first = v->from_start ? 0 : finisher_kept(v), .end = steps_of(ret)};
 
-	return ret->frames == v->frames ? CODE_SAME : judge(times, &j, ret_n, ret_address);
+	return ret->frames == v->frames ? CODE_SAME : judge(c, k, &j, ret_n, ret_address);
 }
 
 /*
@@ -472,28 +555,28 @@ static bool is_hopeless(const struct code_times *times, const struct proc_maps *
 	return code;
 }
 
-/* The mappings of the sample's time, and what is known of the code there. */
-struct known_code {
-	const struct proc_maps *maps;
-	const struct code_times *times;
-};
-
-/* Whether a stack does not end at code of which it is not known what it was: no step was made from there. */
-static bool is_last_known(const struct known_code *k, const struct sample_view *v,
-			  const struct sample_view *ret)
+/*
+ * Whether a stack ends at code of which it is not known what it was: no step was made from there. *ret_n: the
+ * words before that frame.
+ */
+static bool is_last_unknown(const struct known_code *k, const struct sample_view *v,
+			    const struct sample_view *ret, uint16_t *ret_n)
 {
-	struct stack_frames frames = STACK_USER_FRAMES(ret);
+	struct stack_frames frames = {ret->frames + ret->n_kernel, 0, 0, ret->n_user};
 	struct stack_frame f, last = {0};
 
 	if (unwind_ending_complete(ret->ending) || !ret->n_user)
-		return true;
+		return false;
 	while (stack_frames_next(&frames, &f))
 		last = f;
-	if (last.kind != STACK_FRAME_ANONYMOUS &&
-	    (last.kind != STACK_FRAME_NATIVE || frame_file(last.word) != k->maps->code))
-		return true;
-	return code_times_at(k->times, frame_va(last.word), v->time_ns, ret->frames == v->frames) ==
-	       CODE_SAME;
+	if (stack_frame_code(&last, frames.words, frames.n) ||
+	    (last.kind != STACK_FRAME_ANONYMOUS &&
+	     (last.kind != STACK_FRAME_NATIVE || frame_file(last.word) != k->maps->code)))
+		return false;
+	*ret_n = (uint16_t)last.index;
+	return !code_times_has(k->times, frame_va(last.word)) ||
+	       code_times_at(k->times, frame_va(last.word), v->time_ns, ret->frames == v->frames) !=
+		       CODE_SAME;
 }
 
 static bool is_named(const struct completion *c, const struct sampled_task *task, const struct sample_view *v)
@@ -511,7 +594,7 @@ static bool accept(struct completion *c, const struct sampled_task *task, const 
 	const bool named = is_named(c, task, ret);
 	uint64_t address = 0;
 	uint16_t n = 0;
-	enum code_state walked = judge_walked(k->times, k->maps->code, v, ret, &n, &address);
+	enum code_state walked = judge_walked(c, k, v, ret, &n, &address);
 
 	if (walked == CODE_OVER && !code_times_is_empty(k->times, address, v->time_ns)) {
 		want_code(c, task->process, v, k->times, address);
@@ -523,8 +606,8 @@ static bool accept(struct completion *c, const struct sampled_task *task, const 
 	}
 	if (!final && walked != CODE_OTHER && !is_hopeless(k->times, k->maps, v, ret, missing))
 		return false;
-	if (walked == CODE_SAME && !is_last_known(k, v, ret))
-		cut_at_code(c, ret, ret->n_user - 1, ret);
+	if (walked == CODE_SAME && is_last_unknown(k, v, ret, &n))
+		cut_at_code(c, ret, n, ret);
 	/* that code found later was there already, its rows say: they, and no others, lead to the root */
 	if (walked == CODE_OTHER || walked == CODE_OVER ||
 	    (walked == CODE_UNSURE &&
@@ -542,7 +625,7 @@ static bool complete(struct completion *c, const struct sampled_task *task, cons
 		     struct sample_view *ret, struct missing *missing)
 {
 	struct process *p = task->process;
-	struct known_code k = {.maps = proc_history_at(p, v->time_ns)};
+	struct known_code k = {.process = p, .maps = proc_history_at(p, v->time_ns)};
 	enum code_state state;
 	bool anew, final = true;
 	uint64_t address;
@@ -552,7 +635,7 @@ static bool complete(struct completion *c, const struct sampled_task *task, cons
 	k.times = times_of(c, k.maps);
 	if (!k.times)
 		return is_final(p, v) || walk_on(c, p, v, false, ret, missing);
-	state = judge_sent(k.times, v, k.maps->code, &n, &address);
+	state = judge_sent(c, &k, v, &n, &address);
 	anew = state == CODE_OTHER || state == CODE_OVER;
 	if (anew && !(v->saved && v->from_start)) {
 		cut_at_code(c, v, n, ret);
@@ -575,7 +658,7 @@ static bool complete(struct completion *c, const struct sampled_task *task, cons
 static void give_up(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		    struct sample_view *ret)
 {
-	struct known_code k = {.maps = proc_history_at(task->process, v->time_ns)};
+	struct known_code k = {.process = task->process, .maps = proc_history_at(task->process, v->time_ns)};
 	enum code_state state;
 	uint64_t address;
 	uint16_t n = 0;
@@ -583,13 +666,10 @@ static void give_up(struct completion *c, const struct sampled_task *task, const
 	k.times = times_of(c, k.maps);
 	if (!k.times)
 		return;
-	state = ret->frames == v->frames ? judge_sent(k.times, v, k.maps->code, &n, &address)
-					 : judge_walked(k.times, k.maps->code, v, ret, &n, &address);
-	if (state == CODE_SAME || state == CODE_UNSEEN) {
-		if (is_last_known(&k, v, ret))
-			return;
-		n = ret->n_user - 1;
-	}
+	state = ret->frames == v->frames ? judge_sent(c, &k, v, &n, &address)
+					 : judge_walked(c, &k, v, ret, &n, &address);
+	if ((state == CODE_SAME || state == CODE_UNSEEN) && !is_last_unknown(&k, v, ret, &n))
+		return;
 	cut_at_code(c, ret, n, ret);
 }
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/unwind/generated.h"
 #include "agent/proc/image.h"
 #include "agent/sample/decode.h"
 #include "agent/unwind/finish.h"
@@ -40,10 +41,10 @@ struct completion_options {
 	size_t max_bytes;		   /* of records that wait */
 	uint64_t (*now)(void);		   /* CLOCK_MONOTONIC; NULL: clock_mono_ns */
 	/*
-	 * A walk has ended at code in no ELF file which is not known yet: it may become known. NULL: it
-	 * does not.
+	 * A walk has ended at code in no ELF file which is not known yet, or has passed such code: it may
+	 * become known. NULL: it does not.
 	 */
-	void (*generated)(struct process *p, uint64_t address, void *data);
+	void (*generated)(struct process *p, uint64_t address, enum generated_wish wish, void *data);
 	/* Whether something of the process is being read: its samples wait. NULL: never */
 	bool (*reading)(const struct process *p, void *data);
 	/*

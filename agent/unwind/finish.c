@@ -503,6 +503,30 @@ uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const st
 	return OWN_SEGMENT << REF_OFFSET_BITS;
 }
 
+bool finisher_rule(struct finisher *f, uint32_t list, uint64_t address, struct unwind_rule *ret)
+{
+	const struct env env = {.area = &f->area, .segment = segment, .read_user = read_user, .data = f};
+	struct unwind_state *t = &f->area.state;
+	const struct segment *s = NULL;
+	uint64_t o, bits;
+
+	memset(t, 0, sizeof *t);
+	t->list = list;
+	t->ip = address;
+	env_current = &env;
+	if (unwind_mapping() == NEXT_FRAMES)
+		s = env_segment(t->segment);
+	o = address - t->bias - t->table_va;
+	if (s && o >> PAGE_SHIFT_ROWS < t->n_pages) {
+		bits = table_rule((struct segment *)s, t, o);
+		memcpy(ret, &bits, sizeof *ret);
+	} else {
+		s = NULL;
+	}
+	env_current = NULL;
+	return s != NULL;
+}
+
 void finisher_cut(struct finisher *f, const struct sample_view *v, uint16_t n, uint64_t next,
 		  struct sample_view *ret)
 {

@@ -63,6 +63,8 @@ void finisher_stats(const struct finisher *f, struct finisher_stats *ret);
  */
 uint32_t finisher_list(struct finisher *f, const struct sample_view *v, const struct proc_maps *maps,
 		       const struct unwind_tables *tables);
+/* The rule of the row that a published list has for a process address. False: it has none. */
+bool finisher_rule(struct finisher *f, uint32_t list, uint64_t address, struct unwind_rule *ret);
 /*
  * Cuts a stack that was unwound with outdated mappings: *ret is the sample with its first n user frames and,
  * unless it is 0, the frame `next`, without its saved stack. Its frames are borrowed until the next call.

@@ -21,6 +21,7 @@
 #include "agent/base/page.h"
 #include "agent/elf/cfi/rows.h"
 #include "agent/elf/cfi/ruleset.h"
+#include "agent/elf/code/hotspot_kind.h"
 #include "agent/elf/code/memory_rows.h"
 #include "agent/parser/parser.h"
 #include "agent/unwind/code_job.h"
@@ -31,6 +32,7 @@
 #define WAIT_MIN_NS (1 * NS_PER_SEC)
 #define WAIT_MAX_NS (64 * NS_PER_SEC)
 #define OVER_NS (1 * NS_PER_SEC) /* for which the rows of freed code stay */
+#define HOTSPOT_CHECKS 64u	 /* in one job */
 #define READ_BYTES 4096u	 /* memory is read in such pieces, as some of it may be missing */
 #define NOT_READY_NS (100 * NS_PER_MS)
 #define NOT_READY_MAX 6u /* times in a row that a virtual machine is waited for, each twice as long */
@@ -48,8 +50,9 @@ struct part {
 	uint64_t wait_ns, again_ns; /* not understood: how long it waits, and until when; 0: it was */
 	bool open;		    /* it has waited long enough */
 	bool vm;		    /* a piece of a virtual machine's code, which knows when it has changed */
-	bool freed;		    /* of these, one that may be freed at any time */
-	bool over;		    /* it was freed: its rows are for samples from before */
+	bool freed; /* of these, one that may be freed at any time: somebody waits for checks */
+	bool stays; /* of a HotSpot's, one that is never freed */
+	bool over;  /* it was freed: its rows are for samples from before */
 	uint32_t compile_id;
 	uint64_t look, found_ns, same_ns; /* as in struct code_span */
 	uint32_t n;
@@ -231,6 +234,11 @@ const uint64_t *generated_empty(const struct generated *g, size_t *ret_n)
 {
 	*ret_n = g->n_empty;
 	return g->empty;
+}
+
+const struct code_heaps *generated_heaps(const struct generated *g)
+{
+	return vm_process_heaps(&g->vm);
 }
 
 void generated_unloaded(const struct generated *g, uint64_t *ret_before, uint64_t *ret_after)
@@ -592,15 +600,18 @@ static struct vm_wanted check_of(const struct part *p)
 		.address = p->start, .end = p->end, .wish = VM_WANT_CHECK, .compile_id = p->compile_id};
 }
 
-/* Those whose turn it is. */
+/* Those whose turn it is. A HotSpot's code is known by samples to have changed; what none hits goes late. */
 static void checks_add(struct generated *g, struct vm_wanted *wanted, size_t *n)
 {
 	const size_t first = g->n ? g->next_vm_check % g->n : 0;
+	const size_t most = g->vm.vm.kind == VM_HOTSPOT && *n + HOTSPOT_CHECKS < VM_WANTED_MAX
+				    ? *n + HOTSPOT_CHECKS
+				    : VM_WANTED_MAX;
 
-	for (size_t i = 0; i < g->n && *n < VM_WANTED_MAX; i++) {
+	for (size_t i = 0; i < g->n && *n < most; i++) {
 		const size_t at = (first + i) % g->n;
 
-		if (g->parts[at]->vm)
+		if (g->parts[at]->vm && !g->parts[at]->stays)
 			wanted[(*n)++] = check_of(g->parts[at]);
 		g->next_vm_check = at + 1;
 	}
@@ -609,16 +620,17 @@ static void checks_add(struct generated *g, struct vm_wanted *wanted, size_t *n)
 /* The wish of a request. False: there is none. */
 static bool wish_of(const struct generated *g, const struct generated_request *q, struct vm_wanted *ret)
 {
-	const size_t i = q->look ? parts_from(g, q->address) : 0;
+	const size_t i = q->wish == GENERATED_LOOK ? parts_from(g, q->address) : 0;
 
-	if (q->look) {
+	if (q->wish == GENERATED_LOOK) {
 		if (i == g->n || g->parts[i]->start > q->address || !g->parts[i]->vm)
 			return false;
 		*ret = check_of(g->parts[i]);
 		return true;
 	}
-	*ret = (struct vm_wanted){.address = q->address, .wish = q->method ? VM_WANT_METHOD : VM_WANT_CODE};
-	return q->method || !is_known(g, q->address);
+	*ret = (struct vm_wanted){.address = q->address,
+				  .wish = q->wish == GENERATED_METHOD ? VM_WANT_METHOD : VM_WANT_CODE};
+	return q->wish != GENERATED_CODE || !is_known(g, q->address);
 }
 
 /* What was made of code by its bytes, before it was known that a virtual machine knows it. */
@@ -686,22 +698,36 @@ static bool take_check(struct generated *g, const struct vm_wanted *w, const str
 	return freed;
 }
 
+/* The known code at the address. NULL: there is none, or it is no virtual machine's. */
+static struct part *known_code(const struct generated *g, uint64_t address)
+{
+	const size_t i = parts_from(g, address);
+
+	return is_known(g, address) && g->parts[i]->vm ? g->parts[i] : NULL;
+}
+
 /* Takes a piece of code. */
 static int take_code(struct generated *g, const struct vm_record *x)
 {
 	const struct vm_found *f = &x->found;
 	const struct memory_code code = {.va = f->start, .n = (uint32_t)(f->end - f->start)};
-	struct part *p;
+	struct part *p = known_code(g, f->address);
 	int r;
 
-	if (is_known(g, f->address))
+	if (p && p->start == f->start && p->end == f->end && p->compile_id == f->compile_id) {
+		p->same_ns = g->now_ns;
 		return 0;
+	}
+	if (is_known(g, f->address) && !p)
+		return 0;
+	g->stats.replaced += p != NULL;
 	r = part_add(g, &code, &x->rows, 0, x->rows.n);
 	if (r < 0)
 		return r;
 	p = g->parts[parts_from(g, f->address)];
 	p->vm = true;
 	p->freed = f->freed;
+	p->stays = g->vm.vm.kind == VM_HOTSPOT && !hotspot_is_freed((enum hotspot_code_kind)f->kind);
 	p->compile_id = f->compile_id;
 	p->same_ns = g->now_ns;
 	return 0;
@@ -911,8 +937,8 @@ static bool is_among(const uint64_t *addresses, size_t n, uint64_t address)
  */
 static bool is_of_vm(const struct generated *g, const struct generated_request *q)
 {
-	return q->method || q->look || is_among(g->empty, g->n_empty, q->address) ||
-	       is_among(g->later, g->n_later, q->address);
+	return q->wish == GENERATED_METHOD || q->wish == GENERATED_LOOK ||
+	       is_among(g->empty, g->n_empty, q->address) || is_among(g->later, g->n_later, q->address);
 }
 
 /* 0 or -ENOMEM. */
@@ -924,10 +950,15 @@ static int spans_make(struct generated *g)
 	for (size_t i = 0; i < g->n && r == 0 && g->vm.vm.kind == VM_HOTSPOT; i++) {
 		const struct part *p = g->parts[i];
 
-		r = buf_append(
-			&g->spans,
-			&(struct code_span){p->start, p->end, p->found_ns, p->same_ns, p->look, p->over},
-			sizeof(struct code_span));
+		r = buf_append(&g->spans,
+			       &(struct code_span){.start = p->start,
+						   .end = p->end,
+						   .found_ns = p->found_ns,
+						   .same_ns = p->stays ? 0 : p->same_ns,
+						   .look = p->look,
+						   .compile_id = p->compile_id,
+						   .over = p->over},
+			       sizeof(struct code_span));
 	}
 	return r;
 }

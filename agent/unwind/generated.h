@@ -32,7 +32,14 @@ struct unwind_blocks;
 #define GENERATED_BYTES_MAX (4u << 20)	 /* of rows; beyond, the analysis begins anew */
 #define GENERATED_CHECK_BYTES (1u << 20) /* of code that a job compares with the memory; at least a part's */
 
-/* Code that ran and has no rows. */
+/* What is wanted of an address. */
+enum generated_wish {
+	GENERATED_CODE,	  /* code that ran and has no rows */
+	GENERATED_OTHER,  /* the same: whatever is known there, it was other code */
+	GENERATED_METHOD, /* the name of the method whose object is there */
+	GENERATED_LOOK,	  /* a look at known code of the machine */
+};
+
 struct generated_request {
 	uint64_t address;    /* process address of an instruction */
 	uint64_t start, end; /* of its function, as the runtime lists it; both 0: not listed */
@@ -40,8 +47,7 @@ struct generated_request {
 	uint64_t low, high;
 	bool frame_pointer; /* the runtime vouches for the frame pointer in all of the function */
 	struct vm vm;	    /* the process's virtual machine, which knows the code at the address */
-	bool method;	    /* the address is that of a method object, whose name is wanted */
-	bool look;	    /* the address is that of known code of the machine, to be looked at again */
+	enum generated_wish wish;
 };
 
 struct generated_stats {
@@ -97,6 +103,8 @@ uint32_t generated_pid(const struct generated *g); /* of its process */
  * code to other code. Between jobs; borrowed until the next one begins. NULL: they are not.
  */
 const struct code_span *generated_spans(const struct generated *g, size_t *ret_n);
+/* vm_process_heaps() of the last job. */
+const struct code_heaps *generated_heaps(const struct generated *g);
 /* Of a HotSpot: vm_process_unloaded() of the last job. */
 void generated_unloaded(const struct generated *g, uint64_t *ret_before, uint64_t *ret_after);
 uint64_t generated_look(const struct generated *g); /* number of the last job */

@@ -101,6 +101,17 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 	return r == 0 ? hotspot_rows_make(ret, &code, b->kind, b->frame_bytes) : r;
 }
 
+/* By its name, the BPF program knows such code. */
+static void note_name(struct look *k)
+{
+	struct code_heaps *c = &k->layout.code;
+
+	if (k->blob.kind == HOTSPOT_CODE_METHOD && c->blob)
+		c->method = k->blob.name_at;
+	else if (k->blob.kind == HOTSPOT_CODE_NATIVE && c->blob)
+		c->native = k->blob.name_at;
+}
+
 static int look_at_code(struct look *k, struct vm_found *f)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
@@ -116,6 +127,7 @@ static int look_at_code(struct look *k, struct vm_found *f)
 	f->end = b->end;
 	f->kind = b->kind;
 	f->compile_id = b->compile_id;
+	note_name(k);
 	return vm_records_put(&k->records, f, &rows);
 }
 
@@ -166,8 +178,12 @@ static int run_wishes(struct look *k, struct flat_reader *request, const struct 
 		return -EINVAL;
 	if (!k->layout.version)
 		r = hotspot_layout_read(&k->layout, &k->memory, wish->vm.structs, wish->vm.types);
+	if (r == 0 && !k->layout.code.blob) /* without them, samples are walked by rows alone */
+		(void)hotspot_heaps_read(&k->layout.code, &k->memory, &k->layout);
 	if (r == 0 && !k->layout.unloads.own)
 		hotspot_unloads_find(&k->layout.unloads, &k->memory, k->layout.counters);
+	k->layout.code.unloaded[0] = k->layout.unloads.shared ? k->layout.unloads.own : 0;
+	k->layout.code.unloaded[1] = k->layout.unloads.shared;
 	k->layout.unloaded_before = hotspot_unloads_read(&k->layout.unloads, &k->memory);
 	if (r == 0)
 		r = buf_append(k->records.to, &k->layout, sizeof k->layout);

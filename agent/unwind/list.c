@@ -221,3 +221,11 @@ void list_write_walk(void *mem, const struct runtime_walk *walk)
 	list->runtime = (uint32_t)list_bytes(list->n);
 	memcpy((uint8_t *)mem + list->runtime, walk, sizeof *walk);
 }
+
+void list_write_heaps(void *mem, const struct code_heaps *heaps)
+{
+	struct mapping_list *list = mem;
+
+	list->heaps = (uint32_t)(list->runtime ? list_bytes_with_walk(list->n) : list_bytes(list->n));
+	memcpy((uint8_t *)mem + list->heaps, heaps, sizeof *heaps);
+}

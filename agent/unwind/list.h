@@ -39,5 +39,7 @@ void list_write(void *mem, const struct mapping_entry *entries, size_t n, uint32
 		uint32_t flags);
 /* Writes the walk behind the entries of a list that was written. `mem` has list_bytes_with_walk bytes. */
 void list_write_walk(void *mem, const struct runtime_walk *walk);
+/* The same of heaps of code, behind the entries and the walk, if there is one. */
+void list_write_heaps(void *mem, const struct code_heaps *heaps);
 
 #endif

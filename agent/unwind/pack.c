@@ -159,17 +159,16 @@ _Static_assert((int)NO_RULE_PENDING == (int)UNWIND_NONE_PENDING &&
 		       (int)NO_RULE_REFUSED == (int)UNWIND_NONE_REFUSED,
 	       "what is not known");
 
-/* The checked form of a rule, where there is one. */
-static uint8_t checked(uint8_t kind)
+/* Gives a rule its checked form, where there is one. `low`: UNWIND_CHECKED_*. */
+static void check(struct unwind_rule *r, uint8_t low)
 {
-	switch (kind & UNWIND_CFA_MASK) {
-	case UNWIND_CFA_SP:
-		return (uint8_t)((kind & ~UNWIND_CFA_MASK) | UNWIND_CFA_SP_CHECKED);
-	case UNWIND_CFA_FP:
-		return (uint8_t)((kind & ~UNWIND_CFA_MASK) | UNWIND_CFA_FP_CHECKED);
-	default:
-		return kind;
-	}
+	const uint8_t cfa = r->kind & UNWIND_CFA_MASK;
+
+	if ((cfa != UNWIND_CFA_SP && cfa != UNWIND_CFA_FP) || r->cfa & UNWIND_CHECKED_MASK)
+		return;
+	r->kind = (uint8_t)((r->kind & ~UNWIND_CFA_MASK) |
+			    (cfa == UNWIND_CFA_SP ? UNWIND_CFA_SP_CHECKED : UNWIND_CFA_FP_CHECKED));
+	r->cfa |= low;
 }
 
 struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machine)
@@ -185,8 +184,10 @@ struct unwind_rule unwind_rule_pack(const struct elf_rule *rule, uint16_t machin
 		ok = pack_fp(rule, arch, &ret);
 	if (ok && rule->flags & RULE_INTERRUPTS)
 		ret.kind |= UNWIND_RA_EXACT;
-	if (ok && rule->flags & RULE_CHECKED)
-		ret.kind = checked(ret.kind);
+	if (ok && rule->flags & RULE_COMPILED)
+		check(&ret, UNWIND_CHECKED_CODE | (rule->flags & RULE_CHECKED ? 0 : UNWIND_CHECKED_TRUSTED));
+	else if (ok && rule->flags & RULE_CHECKED)
+		check(&ret, 0);
 	if (!ok)
 		return (struct unwind_rule){.kind = UNWIND_CFA_UNSUPPORTED};
 	return ret;

@@ -334,6 +334,14 @@ static bool walk_of(const struct publisher *p, const struct list *l, const struc
 	return true;
 }
 
+/* The process's heaps of code; NULL: it has none that are known. */
+static const struct code_heaps *heaps_of(const struct publisher *p, const struct process *process)
+{
+	const struct binary_table *t = unwind_tables_get(p->tables, process->maps->code);
+
+	return t && !t->refused ? t->heaps : NULL;
+}
+
 /* Writes the process's mappings to a new block. On failure nothing has changed. */
 static int block_write(struct publisher *p, struct slot *s, const struct process *process,
 		       const struct list *list, struct arena_block *ret)
@@ -341,7 +349,8 @@ static int block_write(struct publisher *p, struct slot *s, const struct process
 	_cleanup_(list_entries_fini) struct list_entries l = {0};
 	struct arena_block block = {0};
 	struct runtime_walk walk;
-	size_t n = list_capacity(SEGMENT_BYTES - sizeof walk);
+	const struct code_heaps *heaps = heaps_of(p, process);
+	size_t n = list_capacity(SEGMENT_BYTES - sizeof walk - sizeof *heaps);
 	bool has_walk = walk_of(p, list, process, &walk);
 	int r = list_entries_make(&l, process->maps, p->tables);
 
@@ -352,12 +361,17 @@ static int block_write(struct publisher *p, struct slot *s, const struct process
 	else
 		n = l.n;
 	if (n) {
-		r = block_alloc(p, s, has_walk ? list_bytes_with_walk(n) : list_bytes(n), &block);
+		r = block_alloc(p, s,
+				(has_walk ? list_bytes_with_walk(n) : list_bytes(n)) +
+					(heaps ? sizeof *heaps : 0),
+				&block);
 		if (r < 0)
 			return r;
 		list_write(arena_at(p->arena, block.ref), l.entries, n, block.generation, list->key.flags);
 		if (has_walk)
 			list_write_walk(arena_at(p->arena, block.ref), &walk);
+		if (heaps)
+			list_write_heaps(arena_at(p->arena, block.ref), heaps);
 		p->generation = block.generation;
 	}
 	p->stats.lists++;

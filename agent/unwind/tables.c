@@ -265,6 +265,7 @@ static void generated_forget(struct unwind_tables *c, struct binary_table *f)
 		}
 	generated_free(TAKE_PTR(f->generated));
 	code_times_free(TAKE_PTR(f->times));
+	free(TAKE_PTR(f->heaps));
 }
 
 void unwind_tables_touch(struct unwind_tables *c, uint32_t index, uint64_t now_ns)
@@ -668,6 +669,21 @@ static void times_take(struct binary_table *f)
 		code_times_add_empty(f->times, empty[i], generated_began_ns(f->generated));
 }
 
+/* Takes where the code is, if that has become known; lists that say so are written again. */
+static void heaps_take(struct unwind_tables *c, struct binary_table *f)
+{
+	const struct code_heaps *known = generated_heaps(f->generated);
+
+	if (!known || (f->heaps && memcmp(f->heaps, known, sizeof *known) == 0))
+		return;
+	if (!f->heaps)
+		f->heaps = malloc(sizeof *f->heaps);
+	if (!f->heaps)
+		return;
+	*f->heaps = *known;
+	changed(c, f);
+}
+
 /*
  * A build of generated code has ended. The table that the code had gives way to the new one, if there is
  * one.
@@ -690,8 +706,10 @@ static void generated_built(struct unwind_tables *c, struct binary_table *f, con
 			      : GENERATED_CHANGING_NS;
 	f->counted = s;
 	f->refused |= j->error == -ESRCH;
-	if (!f->refused)
+	if (!f->refused) {
 		times_take(f);
+		heaps_take(c, f);
+	}
 	if (c->found)
 		c->found(f->binary->index, f->generated, c->found_data);
 	if (f->n_placed && (j->error == 0 || j->error == -ENODATA))
@@ -710,6 +728,7 @@ static void take_runtime(struct binary_table *f, struct build_job *j)
 static void table_built(struct unwind_tables *c, struct build_job *j)
 {
 	struct binary_table *f = &c->tables[j->file];
+	const uint32_t before = c->change;
 	struct placing *p = NULL;
 	int r = j->error;
 
@@ -719,6 +738,8 @@ static void table_built(struct unwind_tables *c, struct build_job *j)
 		f->state = TABLE_READY;
 		c->n_building--;
 		job_end(c, j);
+		if (c->change != before) /* what else is known of the code */
+			c->ready(c->data);
 		return;
 	}
 	if (!f->generated && !is_scarce(r))
@@ -821,6 +842,7 @@ void unwind_tables_free(struct unwind_tables *c)
 		free(c->tables[i].runtime);
 		generated_free(c->tables[i].generated);
 		code_times_free(c->tables[i].times);
+		free(c->tables[i].heaps);
 	}
 	free(c->generated);
 	while (c->placing) {

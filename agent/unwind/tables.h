@@ -65,6 +65,7 @@ struct binary_table {
 	bool refused;			/* nothing more will be known of that code */
 	uint64_t not_before_ns, checked_ns; /* its next build; the last that compared it with the memory */
 	uint64_t check_ns;		    /* between comparisons */
+	struct code_heaps *heaps;	    /* of a HotSpot's code; owned; NULL: not known */
 	struct code_times *times; /* of generated code that is given to other code; owned; NULL: other code */
 	uint32_t change;	  /* unwind_tables_change() when its last build ended */
 	/* What a build has found, whatever became of the table; owned; NULL: no runtime, or not known yet. */

@@ -70,3 +70,8 @@ void vm_process_unloaded(const struct vm_process *p, uint64_t *ret_before, uint6
 	*ret_before = hotspot ? p->hotspot.unloaded_before : 0;
 	*ret_after = hotspot ? p->hotspot.unloaded_after : 0;
 }
+
+const struct code_heaps *vm_process_heaps(const struct vm_process *p)
+{
+	return p->vm.kind == VM_HOTSPOT && p->known && p->hotspot.code.method ? &p->hotspot.code : NULL;
+}

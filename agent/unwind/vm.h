@@ -55,6 +55,8 @@ int vm_process_run(struct vm_process *p, struct parser_session *session, const s
 		   const struct vm_wanted *wanted, size_t n, struct buf *answer);
 /* Of a HotSpot, the version of the JDK; 0: it is another machine, or not known yet. */
 uint32_t vm_process_java_version(const struct vm_process *p);
+/* The same of its heaps of code; NULL: they are not known yet, or it is another machine. Borrowed. */
+const struct code_heaps *vm_process_heaps(const struct vm_process *p);
 /* The same of how many classes it had unloaded, and one more, before and after the last job; 0: not known. */
 void vm_process_unloaded(const struct vm_process *p, uint64_t *ret_before, uint64_t *ret_after);
 

@@ -57,4 +57,21 @@ static const struct machine_code not_calls[] = {
 };
 static const struct machine_code not_sigreturn = {"mov x8, #140; svc #0", {0xd4000001d2801188ull, 0}};
 
+/* As on x86-64: the return address is not on the stack any more when the frame is not. */
+#define INSTRUCTION_OF_BODY 0xd503201fd503201full
+static const struct {
+	const char *name;
+	uint64_t code;
+	unsigned words;
+	int is_sure;
+} epilogues[] = {
+	{"ldp x29, x30, [sp, #32]", 0xa9427bfdull, 6, 1},
+	{"add sp, sp, #48", 0x9100c3ffull, 6, 1},
+	{"ret", 0xd65f03c0ull, 6, 0},
+	{"cmp sp, x8", 0xeb2863ffull, 6, 0},
+	{"b.hi", 0x54000028ull, 6, 0},
+	{"ldr x8, [x28, #40]", 0xf9401788ull, 6, 0},
+	{"sub sp, sp, #16", 0xd10043ffull, 6, 0},
+};
+
 #endif

@@ -61,4 +61,30 @@ static const struct machine_code not_calls[] = {
 };
 static const struct machine_code not_sigreturn = {"mov $16, %eax; syscall", {0x00050f00000010b8ull, 0}};
 
+/* In a method that HotSpot has compiled: eight bytes of its body; how much of the frame is left where. */
+#define INSTRUCTION_OF_BODY 0x9090909090909090ull
+static const struct {
+	const char *name;
+	uint64_t code;
+	unsigned words; /* 6: all of the frame that the tests make */
+	int is_sure;
+} epilogues[] = {
+	{"pop rbp", 0x9090c35dull, 2, 1},
+	{"ret", 0x909090c3ull, 1, 1},
+	{"ret 8", 0x900008c2ull, 1, 1},
+	{"cmp rsp, [r15 + 40]", 0x90903b28673b49ull, 1, 1},
+	{"cmp rsp, [r15 + N]", 0x0328a73b49ull, 1, 1},
+	{"add rsp, 32", 0xc35d20c48348ull, 6, 1},
+	{"ja", 0x1234870full, 6, 0},
+	{"test eax, [rip + N]", 0x12340585ull, 6, 0},
+	{"mov r10, [r15 + N]", 0x12578b4dull, 6, 0},
+	{"test [r10], eax", 0x90028541ull, 6, 0},
+	{"mov r10, N", 0x1234ba49ull, 6, 0},
+	{"lea r10, [rip + N]", 0x12158d4cull, 6, 0},
+	{"push rbx", 0x53ull, 6, 0},
+	{"pop r12", 0x5c41ull, 6, 0},
+	{"sub rsp, 16", 0x10ec8348ull, 6, 0},
+	{"jmp", 0x1234e9ull, 6, 0},
+};
+
 #endif

@@ -67,6 +67,8 @@ enum reg_rule_kind {
 #define RULE_INTERRUPTS 1u
 /* The rule may be wrong: a return address that it leads to must be checked. */
 #define RULE_CHECKED 2u
+/* The code is a method that HotSpot has compiled: a walk can find out which one it is. */
+#define RULE_COMPILED 4u
 #define RULE_NO_REG 0xff /* cfa_reg of a CFA_UNDEFINED whose CFA is an expression */
 
 struct elf_reg_rule {

@@ -43,7 +43,8 @@ static struct elf_rule rule_of(const struct follower *f)
 	const bool by_record = s->record && (f->kind != HOTSPOT_CODE_METHOD || s->depth < 0);
 	struct elf_rule rule = {.cfa_kind = CFA_REG_OFF,
 				.cfa_reg = by_record ? A64_FP : A64_SP,
-				.cfa_off = by_record ? s->saved : s->depth};
+				.cfa_off = by_record ? s->saved : s->depth,
+				.flags = hotspot_is_freed(f->kind) ? RULE_COMPILED : 0};
 
 	if (rule.cfa_off < 0)
 		return (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};

@@ -3,6 +3,8 @@
 #ifndef PROFLET_ELF_HOTSPOT_KIND_H
 #define PROFLET_ELF_HOTSPOT_KIND_H
 
+#include <stdbool.h>
+
 /* Append-only: a parser process sends them. */
 enum hotspot_code_kind {
 	HOTSPOT_CODE_METHOD,	  /* a compiled method: a frame of known size, without frame pointer */
@@ -19,5 +21,11 @@ enum hotspot_code_kind {
 	HOTSPOT_CODE_ADAPTERS,
 	HOTSPOT_CODE_KINDS,
 };
+
+/* Whether such code is freed at some time, and its memory given to other code: methods, unlike stubs. */
+static inline bool hotspot_is_freed(enum hotspot_code_kind kind)
+{
+	return kind == HOTSPOT_CODE_METHOD || kind == HOTSPOT_CODE_NATIVE;
+}
 
 #endif

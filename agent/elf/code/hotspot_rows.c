@@ -429,7 +429,7 @@ static int make_x86(struct memory_rows *ret, const struct memory_code *code, enu
 
 	if (frame_bytes >= 16)
 		f.usual = (struct hotspot_frame){.depth = (int32_t)frame_bytes, .saved = 1};
-	f.flags = kind == HOTSPOT_CODE_STUBS ? RULE_CHECKED : 0;
+	f.flags = kind == HOTSPOT_CODE_STUBS ? RULE_CHECKED : hotspot_is_freed(kind) ? RULE_COMPILED : 0;
 	switch (kind) {
 	case HOTSPOT_CODE_FRAMELESS:
 		r = put(&f, 0);

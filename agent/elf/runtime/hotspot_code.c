@@ -11,15 +11,14 @@
 
 #define HEAPS_MAX 8u
 #define HOPS_MAX 4096u /* from a segment to the beginning of its block */
-#define SHIFT_MAX 16u  /* log2 of the bytes of a segment */
 #define SEGMENT_FREE 0xffu
 #define FRAME_WORDS_MAX (1u << 17)
 #define CODE_BYTES_MAX (64u << 20)
 #define BYTECODE_SLOT_8 56u /* of the interpreter of JDK 8, below a frame record: see struct elf_arch */
 
-/* A code heap: [low, high) is in use. */
+/* A code heap: [low, high) is in use, [low, limit) is reserved. */
 struct heap {
-	uint64_t low, high, segmap;
+	uint64_t low, high, limit, segmap;
 	unsigned shift;
 };
 
@@ -31,23 +30,28 @@ static int heap_read(struct vm_memory *m, const struct hotspot_layout *l, uint64
 	if (r == 0)
 		r = hotspot_get(m, l, at + l->fields[HOTSPOT_HEAP_MEMORY].off, HOTSPOT_SPACE_HIGH,
 				&ret->high);
+	ret->limit = ret->high;
+	if (r == 0 && hotspot_has(l, HOTSPOT_SPACE_BOUNDARY))
+		r = hotspot_get(m, l, at + l->fields[HOTSPOT_HEAP_MEMORY].off, HOTSPOT_SPACE_BOUNDARY,
+				&ret->limit);
 	if (r == 0)
 		r = hotspot_get(m, l, at + l->fields[HOTSPOT_HEAP_SEGMAP].off, HOTSPOT_SPACE_LOW,
 				&ret->segmap);
 	if (r == 0)
 		r = hotspot_get(m, l, at, HOTSPOT_HEAP_SHIFT, &shift);
-	if (r == 0 && shift > SHIFT_MAX)
+	if (r == 0 && shift > HOTSPOT_SHIFT_MAX)
 		return -ENOTSUP;
 	ret->shift = (unsigned)shift;
 	return r;
 }
 
-/* Finds the heap with the address. 0; -ENOENT. */
-static int heap_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address, struct heap *ret)
+/* Calls a function for each heap until it returns true. 1: it has; 0: it has not; -errno. */
+static int heaps_each(struct vm_memory *m, const struct hotspot_layout *l,
+		      bool (*each)(const struct heap *heap, void *data), void *data)
 {
 	const enum hotspot_field_name length =
 		hotspot_has(l, HOTSPOT_ARRAY_LENGTH) ? HOTSPOT_ARRAY_LENGTH : HOTSPOT_ARRAY_LENGTH_OLD;
-	uint64_t array = 0, n = 1, data = 0, heap = 0;
+	uint64_t array = 0, n = 1, elements = 0, at = 0;
 	int r = vm_read_number(m, &array, l->heaps, 8);
 
 	if (r == 0 && !array)
@@ -55,19 +59,116 @@ static int heap_find(struct vm_memory *m, const struct hotspot_layout *l, uint64
 	if (r == 0 && !l->single)
 		r = hotspot_get(m, l, array, length, &n);
 	if (r == 0 && !l->single)
-		r = hotspot_get(m, l, array, HOTSPOT_ARRAY_DATA, &data);
+		r = hotspot_get(m, l, array, HOTSPOT_ARRAY_DATA, &elements);
 	if (r == 0 && n > HEAPS_MAX)
 		r = -ENOTSUP;
 	for (uint64_t i = 0; i < n && r == 0; i++) {
-		heap = array;
+		struct heap heap = {0};
+
+		at = array;
 		if (!l->single)
-			r = vm_read_number(m, &heap, data + i * 8, 8);
+			r = vm_read_number(m, &at, elements + i * 8, 8);
 		if (r == 0)
-			r = heap_read(m, l, heap, ret);
-		if (r == 0 && address >= ret->low && address < ret->high)
-			return 0;
+			r = heap_read(m, l, at, &heap);
+		if (r == 0 && each(&heap, data))
+			return 1;
 	}
-	return r < 0 ? r : -ENOENT;
+	return r;
+}
+
+struct heap_search {
+	uint64_t address;
+	struct heap found;
+};
+
+static bool has_address(const struct heap *heap, void *data)
+{
+	struct heap_search *s = data;
+
+	s->found = *heap;
+	return s->address >= heap->low && s->address < heap->high;
+}
+
+/* Finds the heap with the address. 0; -ENOENT. */
+static int heap_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address, struct heap *ret)
+{
+	struct heap_search s = {.address = address};
+	int r = heaps_each(m, l, has_address, &s);
+
+	*ret = s.found;
+	return r < 0 ? r : r ? 0 : -ENOENT;
+}
+
+struct heap_list {
+	struct code_heaps *to;
+	unsigned n;
+};
+
+/* Further heaps than there is room for are left out. All have segments of the same size. */
+static bool add_heap(const struct heap *heap, void *data)
+{
+	struct heap_list *list = data;
+
+	if (heap->limit > heap->low)
+		list->to->heaps[list->n++] =
+			(struct code_heap){heap->low, heap->limit - heap->low, heap->segmap};
+	list->to->shift = (uint16_t)heap->shift;
+	return list->n == CODE_HEAPS_MAX;
+}
+
+/* Where in what is read of a header a field is; CODE_NO_OFFSET: there is none, or not there. */
+static uint16_t in_header(const struct hotspot_layout *l, enum hotspot_field_name field, uint32_t first)
+{
+	const struct hotspot_field *f = &l->fields[field];
+
+	return f->found && f->off >= first && f->off - first <= CODE_BLOB_BYTES - 8
+		       ? (uint16_t)(f->off - first)
+		       : CODE_NO_OFFSET;
+}
+
+/* From which field on a header is read: all that are needed, and as many of the others as possible. */
+static uint32_t first_in_header(const struct hotspot_layout *l, enum hotspot_field_name begin)
+{
+	const enum hotspot_field_name fields[] = {HOTSPOT_BLOB_NAME, HOTSPOT_BLOB_FRAME_SIZE, begin,
+						  HOTSPOT_BLOB_COMPLETE};
+	const uint16_t name = l->fields[HOTSPOT_BLOB_NAME].off;
+	uint32_t first = UINT32_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+		const struct hotspot_field *f = &l->fields[fields[i]];
+		const uint32_t from = f->off & ~7u;
+
+		if (f->found && from < first && (i < 2 || name < from + CODE_BLOB_BYTES - 8))
+			first = from;
+	}
+	return first;
+}
+
+int hotspot_heaps_read(struct code_heaps *ret, struct vm_memory *m, const struct hotspot_layout *l)
+{
+	const bool pointer = hotspot_has(l, HOTSPOT_BLOB_CODE_BEGIN);
+	const enum hotspot_field_name begin = pointer ? HOTSPOT_BLOB_CODE_BEGIN : HOTSPOT_BLOB_CODE_OFFSET;
+	const uint32_t first = first_in_header(l, begin);
+	struct code_heaps made = {0};
+	int r = heaps_each(m, l, add_heap, &(struct heap_list){&made, 0});
+
+	if (r < 0)
+		return r;
+	made.compile_id = (uint16_t)(l->block_bytes + l->fields[HOTSPOT_NMETHOD_COMPILE_ID].off);
+	made.blob = (uint16_t)(l->block_bytes + first);
+	made.name = in_header(l, HOTSPOT_BLOB_NAME, first);
+	made.frame_words = in_header(l, HOTSPOT_BLOB_FRAME_SIZE, first);
+	made.begin = in_header(l, begin, first);
+	made.complete = in_header(l, HOTSPOT_BLOB_COMPLETE, first);
+	made.origin = pointer ? 0 : (uint16_t)l->block_bytes;
+	if (made.begin == CODE_NO_OFFSET) {
+		made.begin = 0;
+		made.complete = CODE_NO_OFFSET;
+	}
+	if (made.name == CODE_NO_OFFSET || made.frame_words == CODE_NO_OFFSET)
+		return -ENOTSUP;
+	*ret = made;
+	return 0;
 }
 
 /* The address of the block with the address, which is in the heap. 0; -ENODATA: it is free. */
@@ -139,6 +240,7 @@ static int blob_read(struct vm_memory *m, const struct hotspot_layout *l, struct
 	uint64_t name = 0, frame = 0, id = 0;
 	int r = hotspot_get(m, l, b->address, HOTSPOT_BLOB_NAME, &name);
 
+	b->name_at = name;
 	if (r == 0)
 		r = vm_read_string(m, b->name, sizeof b->name, name);
 	if (r == 0)

@@ -14,6 +14,7 @@
 #include "agent/elf/code/hotspot_rows.h"
 #include "agent/elf/runtime/vm_memory.h"
 
+struct code_heaps;
 struct hotspot_layout;
 
 struct hotspot_blob {
@@ -23,6 +24,7 @@ struct hotspot_blob {
 	enum hotspot_code_kind kind;
 	uint32_t frame_bytes;	/* from the caller's stack pointer down; 0: it has no frame of a fixed size */
 	uint32_t compile_id;	/* of a compiled method: no other compilation has it */
+	uint64_t name_at;	/* process address of the name: all compiled methods have the same one */
 	char name[VM_TEXT_MAX]; /* of a stub */
 };
 
@@ -32,6 +34,11 @@ struct hotspot_blob {
  */
 int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address,
 		      struct hotspot_blob *ret);
+/*
+ * What the BPF program needs to know of the heaps, which stay where they are; the names are left 0. 0;
+ * -EAGAIN as above; -ENOTSUP: they are not as they should be; errors of vm_read.
+ */
+int hotspot_heaps_read(struct code_heaps *ret, struct vm_memory *m, const struct hotspot_layout *l);
 /* Whether there is no code anywhere in [start, end) of a heap, MEMORY_CODE_MAX bytes at most. */
 bool hotspot_is_empty(struct vm_memory *m, const struct hotspot_layout *l, uint64_t start, uint64_t end);
 

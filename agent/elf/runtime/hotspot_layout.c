@@ -226,6 +226,17 @@ static const uint8_t needed[][2] = {
 	{HOTSPOT_SYMBOL_LENGTH, HOTSPOT_SYMBOL_LENGTH_NEW},
 };
 
+/* The BPF program reads the rest from the process: only where in a header is a matter of sizes. */
+static bool heaps_valid(const struct code_heaps *c)
+{
+	const uint16_t last = CODE_BLOB_BYTES - 8;
+
+	return c->shift <= HOTSPOT_SHIFT_MAX && c->name <= last && c->frame_words <= last &&
+	       c->begin <= last && (c->complete <= last || c->complete == CODE_NO_OFFSET) && !(c->name % 8) &&
+	       !(c->frame_words % 4) && !(c->begin % 4) &&
+	       !(c->complete != CODE_NO_OFFSET && c->complete % 4);
+}
+
 bool hotspot_layout_valid(const struct hotspot_layout *l)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
@@ -246,7 +257,7 @@ bool hotspot_layout_valid(const struct hotspot_layout *l)
 	       (hotspot_has(l, HOTSPOT_SYMBOL_BODY) || hotspot_has(l, HOTSPOT_SYMBOL_BODY_OLD)) &&
 	       l->block_bytes && l->block_bytes <= BYTES_MAX && l->method_bytes &&
 	       l->method_bytes <= BYTES_MAX && l->pool_bytes && l->pool_bytes <= BYTES_MAX &&
-	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && !l->zero;
+	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && heaps_valid(&l->code) && !l->zero;
 }
 
 int hotspot_get(struct vm_memory *m, const struct hotspot_layout *l, uint64_t object,

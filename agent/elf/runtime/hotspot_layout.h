@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "agent/elf/runtime/hotspot_unloads.h"
+#include "bpf/abi.h"
 
 struct vm_memory;
 
@@ -26,11 +27,13 @@ struct vm_memory;
 	X(HEAP_SHIFT, "CodeHeap", "_log2_segment_size")            \
 	X(SPACE_LOW, "VirtualSpace", "_low")                       \
 	X(SPACE_HIGH, "VirtualSpace", "_high")                     \
+	X(SPACE_BOUNDARY, "VirtualSpace", "_high_boundary")        \
 	X(BLOCK_LENGTH, "HeapBlock::Header", "_length")            \
 	X(BLOCK_USED, "HeapBlock::Header", "_used")                \
 	X(BLOB_NAME, "CodeBlob", "_name")                          \
 	X(BLOB_SIZE, "CodeBlob", "_size")                          \
 	X(BLOB_FRAME_SIZE, "CodeBlob", "_frame_size")              \
+	X(BLOB_COMPLETE, "CodeBlob", "_frame_complete_offset")     \
 	X(BLOB_CODE_BEGIN, "CodeBlob", "_code_begin")              \
 	X(BLOB_CODE_END, "CodeBlob", "_code_end")                  \
 	X(BLOB_CODE_OFFSET, "CodeBlob", "_code_offset")            \
@@ -72,6 +75,8 @@ enum hotspot_field_name {
 		HOTSPOT_FIELDS_N
 };
 
+#define HOTSPOT_SHIFT_MAX 16u /* log2 of the bytes of a segment of a code heap */
+
 struct hotspot_field {
 	uint16_t off, bytes; /* of a number or pointer: 1, 2, 4, 8; else 0 */
 	uint16_t found;
@@ -81,6 +86,7 @@ struct hotspot_layout {
 	uint64_t heaps;	   /* process address of the pointer to the code heap, or to the array of them */
 	uint64_t counters; /* the same of that to the performance counters; 0: there are none */
 	struct hotspot_unloads unloads;
+	struct code_heaps code; /* hotspot_heaps_read(); the names are 0 until such code was found */
 	/* hotspot_unloads_read() before and after the last job has looked at anything */
 	uint64_t unloaded_before, unloaded_after;
 	uint32_t version;					  /* of the JDK, 8 and later */

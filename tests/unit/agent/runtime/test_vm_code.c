@@ -85,7 +85,8 @@ static size_t frames_of(struct vm_code *j, uint32_t machine, uint64_t address, u
 static bool interpreted(struct vm_code *j, uint32_t machine, uint64_t method, uint64_t bytecode,
 			uint64_t words[2])
 {
-	return vm_code_interpreted(j, &(struct vm_code_method){machine, 1, method, now_ns}, bytecode, words);
+	return vm_code_interpreted(j, &(struct vm_code_method){machine, 1, method, now_ns, 0}, bytecode,
+				   words);
 }
 
 static int add(struct vm_code *j, const struct piece *p)
@@ -271,7 +272,7 @@ static void look_at(struct vm_code *j, const char *name, uint64_t began_ns, uint
 
 static bool settled(struct vm_code *j, uint64_t time_ns)
 {
-	return vm_code_settled(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns});
+	return vm_code_settled(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns, 0});
 }
 
 /* The frame of a sample of that time has the name; NULL: none, ever. */
@@ -280,7 +281,7 @@ static void expect_at(struct code_names *n, struct vm_code *j, uint64_t time_ns,
 	struct code_place place;
 	uint64_t words[2];
 
-	(void)vm_code_interpreted(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns}, 0, words);
+	(void)vm_code_interpreted(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns, 0}, 0, words);
 	if (name)
 		expect(n, words, name, "Outer.java", 0);
 	else
@@ -433,6 +434,91 @@ Test(vm_code, compiled_code_that_may_have_been_other_code)
 	cr_expect_str_eq(place.name, "a.Outer.run");
 }
 
+/* A sample may say which compilation it was. */
+Test(vm_code, compiled_code_of_a_number)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+	struct vm_code_frame f = {.machine = MACHINE, .address = START + 9, .time_ns = 1};
+	struct code_place place;
+	uint64_t words[2];
+
+	make(&n, &j, 1 << 20);
+	cr_assert_eq(add(j, &compiled), 0);
+	f.code = 1 | FRAME_CODE_BY_SIZE; /* it has number 0 */
+	cr_assert_eq(vm_code_frames(j, &f, words, 2), 2);
+	cr_expect_not(code_names_find(n, frame_va(words[0]), 0, &place), "it was another one");
+	f.address = START + 0x10000;
+	cr_assert_eq(vm_code_frames(j, &f, words, 2), 2, "a method all the same");
+	cr_expect_not(code_names_find(n, frame_va(words[0]), 0, &place));
+	f.address = START + 9;
+	f.code = FRAME_CODE_BY_SIZE;
+	cr_assert_eq(vm_code_frames(j, &f, words, 2), 2);
+	cr_assert(code_names_find(n, frame_va(words[0]), 0, &place), "whenever it was found");
+	cr_expect_str_eq(place.name, "a.Outer.run");
+}
+
+static struct vm_code_method sampled(uint64_t time_ns, uint32_t unloaded)
+{
+	return (struct vm_code_method){MACHINE, 1, OUTER, time_ns, unloaded};
+}
+
+static bool settled_with(struct vm_code *j, uint64_t time_ns, uint32_t unloaded)
+{
+	const struct vm_code_method m = sampled(time_ns, unloaded);
+
+	return vm_code_settled(j, &m);
+}
+
+static void expect_with(struct code_names *n, struct vm_code *j, uint64_t time_ns, uint32_t unloaded,
+			const char *name)
+{
+	const struct vm_code_method m = sampled(time_ns, unloaded);
+	struct code_place place;
+	uint64_t words[2];
+
+	(void)vm_code_interpreted(j, &m, 0, words);
+	if (name)
+		expect(n, words, name, "Outer.java", 0);
+	else
+		cr_expect_not(code_names_find(n, frame_va(words[0]), 0, &place), "%s", place.name);
+}
+
+/* A sample says how many classes were unloaded by then, and one more; so does a look, of 5 here. */
+Test(vm_code, samples_that_say_what_was_unloaded)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+
+	make(&n, &j, 1 << 20);
+	look_at(j, "a.Outer.run", 3000, 5);
+	cr_expect_not(settled_with(j, 4000, 6), "it may have been found in memory that was free");
+	look_at(j, "a.Outer.run", 5000, 5);
+	cr_expect(settled_with(j, 4000, 6));
+	expect_with(n, j, 4000, 6, "a.Outer.run");
+	cr_expect(settled_with(j, 9000, 6), "no look is needed: none was unloaded");
+	expect_with(n, j, 9000, 6, "a.Outer.run");
+	cr_expect_not(settled_with(j, 9500, 7), "one was");
+	look_at(j, "b.Other.go", 10000, 6);
+	cr_expect(settled_with(j, 9500, 7));
+	expect_with(n, j, 9500, 7, "b.Other.go");
+	expect_with(n, j, 9000, 6, NULL);
+}
+
+/* Whoever is sent before it was looked at has no name, once methods are known to lose their objects. */
+Test(vm_code, unsettled_at_the_end)
+{
+	_cleanup_(code_names_free_p) struct code_names *n = NULL;
+	_cleanup_(vm_code_free_p) struct vm_code *j = NULL;
+
+	make(&n, &j, 1 << 20);
+	look_at(j, "a.Outer.run", 2000, 0);
+	expect_at(n, j, 3000, "a.Outer.run");
+	look_at(j, "a.Outer.run", 4000, 3);
+	cr_expect_not(settled(j, 5000));
+	expect_at(n, j, 5000, NULL);
+}
+
 /* A stack may have anything where the address of a method should be. */
 Test(vm_code, no_address)
 {
@@ -442,7 +528,7 @@ Test(vm_code, no_address)
 
 	make(&n, &j, 1 << 20);
 	cr_assert_eq(add(j, &compiled), 0);
-	cr_expect(vm_code_settled(j, &(struct vm_code_method){MACHINE, 1, 0, now_ns}));
+	cr_expect(vm_code_settled(j, &(struct vm_code_method){MACHINE, 1, 0, now_ns, 0}));
 	cr_expect_not(interpreted(j, MACHINE, 0, 0, words));
 }
 

@@ -77,7 +77,7 @@ static uint32_t code_of(struct flow *f, uint32_t pid)
 
 static void hit(struct flow *f, uint32_t pid, uint64_t address)
 {
-	track_generated(f->track, flow_process(f, pid), address);
+	track_generated(f->track, flow_process(f, pid), address, GENERATED_CODE);
 	track_progress(f->track);
 }
 
@@ -225,7 +225,7 @@ Test(generated_code, ended_process)
 
 	fake_exit(&f->host, SHELL, SHELL);
 	(void)track_drain(f->track);
-	track_generated(f->track, p, CODE);
+	track_generated(f->track, p, CODE, GENERATED_CODE);
 	cr_expect_neq(p->maps->code, 0);
 	cr_expect(unwind_tables_get(track_tables(f->track), p->maps->code)->refused);
 	process_unref(p);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* When which generated code was there, and what that says of the steps of a walk. */
 #include "agent/unwind/code_times.h"
+#include "bpf/abi.h"
 
 #include <criterion/criterion.h>
 
@@ -61,7 +62,7 @@ Test(code_times, is_trusted_between_two_looks)
 	cr_expect_eq(code_times_at(t, CODE + 0x100, AT(300), false), CODE_SAME);
 	cr_expect(code_times_has(t, CODE));
 	cr_expect_not(code_times_has(t, CODE + 0x100));
-	cr_expect_eq(code_times_looks(t), 2);
+	cr_expect_eq(code_times_looks(t), 2 + 1, "two looks, and the table of the first");
 }
 
 Test(code_times, a_walk_that_was_under_way_at_the_publication)
@@ -157,4 +158,70 @@ Test(code_times, what_is_gone_is_bounded)
 		know(t, s);
 	}
 	cr_expect_eq(code_times_at(t, CODE, AT(100), false), CODE_UNSURE);
+}
+
+/* --- samples that say which code it was */
+
+#define ID 77u
+
+static uint64_t code_of(uint32_t id, uint64_t flags)
+{
+	return 6ull << FRAME_CODE_ID_BITS | id | flags;
+}
+
+static struct code_span compiled_at(uint64_t found_ns, uint32_t id, uint64_t look)
+{
+	return (struct code_span){.start = CODE,
+				  .end = CODE + 0x100,
+				  .found_ns = found_ns,
+				  .same_ns = found_ns,
+				  .look = look,
+				  .compile_id = id};
+}
+
+Test(code_times, a_step_by_the_size_of_the_frame)
+{
+	_cleanup_times_ struct code_times *t = new_times();
+	const struct code_span other = compiled_at(AT(500), ID + 1, 2);
+	const uint64_t code = code_of(ID, FRAME_CODE_BY_SIZE);
+
+	cr_expect_eq(code_times_of(t, CODE, AT(100), code), CODE_UNSEEN);
+	know(t, compiled_at(AT(200), ID, 1));
+	cr_expect_eq(code_times_of(t, CODE, AT(100), code), CODE_SAME, "whenever it was found");
+	cr_expect_eq(code_times_of(t, CODE, AT(900), code), CODE_SAME);
+	cr_expect_eq(code_times_of(t, CODE, AT(100), code_of(ID + 9, FRAME_CODE_BY_SIZE)), CODE_GONE,
+		     "a later look has found another one");
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID + 9, FRAME_CODE_BY_SIZE)), CODE_UNSEEN,
+		     "nobody has looked since");
+	cr_expect(code_times_is(t, CODE, ID));
+	cr_expect_not(code_times_is(t, CODE, ID + 1));
+	cr_assert_eq(code_times_set(t, &other, 1), 0);
+	cr_expect_eq(code_times_of(t, CODE, AT(600), code), CODE_GONE, "it was known before");
+	cr_expect_eq(code_times_of(t, CODE, AT(400), code_of(ID + 1, FRAME_CODE_BY_SIZE)), CODE_UNSEEN,
+		     "its rows are not in the arena yet");
+	code_times_add_empty(t, CODE + 0x400, AT(700));
+	cr_expect_eq(code_times_of(t, CODE + 0x400, AT(600), code), CODE_GONE, "nothing is there");
+	cr_expect_eq(code_times_of(t, CODE + 0x400, AT(800), code), CODE_UNSEEN);
+}
+
+Test(code_times, a_step_by_a_row)
+{
+	_cleanup_times_ struct code_times *t = new_times();
+
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, 0)), CODE_OTHER, "whose row it was");
+	know(t, compiled_at(AT(100), ID, 1));
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, 0)), CODE_OTHER, "not published yet");
+	code_times_published(t, AT(200));
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, 0)), CODE_SAME);
+	cr_expect_eq(code_times_of(t, CODE, AT(205), code_of(ID, 0)), CODE_OTHER, "published meanwhile");
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID + 1, 0)), CODE_OTHER);
+}
+
+/* A sample has the low bits of the number. */
+Test(code_times, large_numbers)
+{
+	_cleanup_times_ struct code_times *t = new_times();
+
+	know(t, compiled_at(AT(100), 1u << FRAME_CODE_ID_BITS | ID, 1));
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, FRAME_CODE_BY_SIZE)), CODE_SAME);
 }

@@ -148,7 +148,7 @@ static struct completion_stats stats(const struct scene *s)
 /* A record of one frame pointer chain: `ip`, called from CODE + 0x200, called from the entry point. */
 struct record {
 	struct sample_record head;
-	uint64_t frames[2];
+	uint64_t frames[3];
 	struct saved_stack saved;
 	uint64_t stack[6];
 };
@@ -1176,5 +1176,118 @@ Test(completion, whole_stacks_do_not_say_which_code_was_there)
 	cr_assert_eq(s.n, 1);
 	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
 	cr_expect_eq(s.outcomes[0].n_user, 0);
+	cr_expect_eq(stats(&s).code_cut, 1);
+}
+
+/* --- samples that say which code it was */
+
+#define COMPILE_ID 77u
+
+/* A look has found that compilation there, whose number the samples have. */
+static void look_at_compiled(struct scene *s, uint32_t machine, uint32_t compile_id)
+{
+	struct code_times *t = world_table(&s->w, machine)->times;
+	const struct code_span span = {.start = CODE,
+				       .end = CODE + 0x1000,
+				       .found_ns = now_ns + 1,
+				       .same_ns = now_ns + 1,
+				       .look = now_ns + 1,
+				       .compile_id = compile_id};
+
+	cr_assert_eq(code_times_set(t, &span, 1), 0);
+	code_times_placed(t, span.look);
+	s->epoch++;
+}
+
+/* A stack whose frame at `address` is a method's: its own, or that of a native function's caller. */
+static void take_compiled(struct scene *s, uint32_t machine, uint64_t address, bool own, uint64_t flags)
+{
+	struct record r;
+	unsigned n = 0;
+
+	now_ns += NS_PER_SEC;
+	record_of(s, &r, address, ENDING_ROOT);
+	r.head.flags = 0;
+	if (!own)
+		r.frames[n++] = frame_native(s->program, 0x100);
+	r.frames[n++] = frame_native(machine, address);
+	r.frames[n++] = frame_native(FRAME_TAG_CODE,
+				     4ull << FRAME_CODE_ID_BITS | COMPILE_ID | FRAME_CODE_BY_SIZE | flags);
+	r.head.n_user = (uint16_t)n;
+	take_record(s, &r);
+}
+
+Test(completion, code_that_a_sample_names_is_looked_at_once)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	cr_expect_eq(s.n, 0, "its name may become known");
+	look_at_compiled(&s, machine, COMPILE_ID);
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(s.outcomes[0].n_user, 3);
+	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	cr_expect_eq(s.n, 2, "the next one need not wait");
+	cr_expect_eq(s.outcomes[1].ending, ENDING_ROOT);
+}
+
+Test(completion, a_caller_whose_code_is_gone_keeps_its_frame)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	look_at_compiled(&s, machine, COMPILE_ID + 1);
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(stats(&s).code_cut, 0);
+}
+
+/* The sample's own frame may not have stood: of code that is gone, nobody can tell, unless its bytes have. */
+Test(completion, an_own_frame_whose_code_is_gone)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	take_compiled(&s, machine, CODE + 0x100, true, 0);
+	take_compiled(&s, machine, CODE + 0x100, true, FRAME_CODE_SURE);
+	look_at_compiled(&s, machine, COMPILE_ID + 1);
+	retry(&s);
+	cr_assert_eq(s.n, 2);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[0].n_user, 0);
+	cr_expect_eq(s.outcomes[1].ending, ENDING_ROOT);
+	cr_expect_eq(stats(&s).code_cut, 1);
+}
+
+/*
+ * The rows of the function at CODE + 0x100 have 32 bytes where it was hit, as the step has, but no
+ * saved fp.
+ */
+Test(completion, an_own_frame_is_compared_with_its_row)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	look_at_compiled(&s, machine, COMPILE_ID);
+	take_compiled(&s, machine, CODE + 0x100, true, FRAME_CODE_SURE);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED, "the row says that the frame is another one");
 	cr_expect_eq(stats(&s).code_cut, 1);
 }

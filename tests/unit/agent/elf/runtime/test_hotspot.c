@@ -112,6 +112,47 @@ Test(hotspot, layouts_that_are_none)
 	cr_expect_not(hotspot_layout_valid(&l));
 }
 
+/* What the BPF program gets to know. */
+Test(hotspot, heaps)
+{
+	for (int outside = 0; outside <= 1; outside++) {
+		_cleanup_hotspot_machine_ struct hotspot_machine m;
+		struct hotspot_layout l;
+		struct code_heaps h;
+
+		hm_init(&m, outside);
+		hm_put(&m, HM_HEAP + 8 + 32, HM_BASE + HM_CODE + 0x8000, 8); /* more is reserved */
+		hm_changed(&m);
+		read_layout(&m, &l);
+		cr_assert_eq(hotspot_heaps_read(&h, m.memory, &l), 0);
+		cr_expect_eq(h.heaps[0].low, HM_BASE + HM_CODE);
+		cr_expect_eq(h.heaps[0].bytes, outside ? 0x8000 : 0x1000);
+		cr_expect_eq(h.heaps[0].segments, HM_BASE + HM_SEGMAP);
+		cr_expect_eq(h.heaps[1].bytes, 0);
+		cr_expect_eq(h.shift, 7);
+		cr_expect_eq(h.compile_id, l.block_bytes + 128);
+		const uint16_t first = outside ? 24 : 16;
+
+		cr_expect_eq(h.blob, l.block_bytes + first);
+		cr_expect_eq(h.name, 96 - first);
+		cr_expect_eq(h.frame_words, 28 - first);
+		cr_expect_eq(h.begin, 32 - first);
+		cr_expect_eq(h.origin, outside ? l.block_bytes : 0);
+		cr_expect_eq(h.complete, outside ? CODE_NO_OFFSET : 20u - first);
+		cr_expect(!h.method && !h.native, "not before they were found");
+		l.code = h;
+		cr_expect(hotspot_layout_valid(&l));
+		l.code.name = CODE_BLOB_BYTES;
+		cr_expect_not(hotspot_layout_valid(&l));
+		l.code = h;
+		l.code.begin = 2;
+		cr_expect_not(hotspot_layout_valid(&l));
+		hm_put(&m, HM_HEAPS, 0, 8);
+		hm_changed(&m);
+		cr_expect_eq(hotspot_heaps_read(&h, m.memory, &l), -EAGAIN, "no heaps yet");
+	}
+}
+
 Test(hotspot, code)
 {
 	for (int outside = 0; outside <= 1; outside++) {
