@@ -209,14 +209,13 @@ enum code_state code_times_of(const struct code_times *t, uint64_t address, uint
 	const bool by_row = !(code & FRAME_CODE_BY_SIZE);
 
 	if (s && is_id(s->of.compile_id, id)) {
-		if (by_row && (!s->published_ns || s->published_ns + WALK_NS > time_ns))
-			return CODE_OTHER;
-		return s->of.look <= t->placed ? CODE_SAME : CODE_UNSEEN;
+		if (s->of.look > t->placed)
+			return CODE_UNSEEN;
+		return by_row && (!s->published_ns || s->published_ns + WALK_NS > time_ns) ? CODE_OTHER
+											   : CODE_SAME;
 	}
-	if (by_row)
-		return CODE_OTHER;
-	return was_known(t, address, id) || (s && s->of.found_ns > time_ns) ||
-			       code_times_is_empty(t, address, time_ns)
-		       ? CODE_GONE
-		       : CODE_UNSEEN;
+	if (!was_known(t, address, id) && !(s && s->of.found_ns > time_ns) &&
+	    !code_times_is_empty(t, address, time_ns))
+		return CODE_UNSEEN;
+	return by_row ? CODE_OTHER : CODE_GONE;
 }

@@ -158,8 +158,10 @@ def rss_limit(s, now, before):
 
 
 def came_back(s, now, before):
-    return (now.fds(s.tmp) <= before.fds(s.tmp) + FDS_MORE and now.arena <= arena_limit(s, now, before) and
+    """→ the state, if what others took was given back; else None"""
+    back = (now.fds(s.tmp) <= before.fds(s.tmp) + FDS_MORE and now.arena <= arena_limit(s, now, before) and
             now.rss <= rss_limit(s, now, before))
+    return now if back else None
 
 
 def body(s, lives, containers):
@@ -193,10 +195,9 @@ def body(s, lives, containers):
         s.skip("containers whose init is killed", "no containerd")
     ended = time.monotonic()
     try:
-        wait_for(lambda: came_back(s, State(agent, port), before), BACK_WITHIN, "what they took is given back")
+        now = wait_for(lambda: came_back(s, State(agent, port), before), BACK_WITHIN, "what they took is given back")
     except TimeoutError:
-        pass  # the figures below say it
-    now = State(agent, port)
+        now = State(agent, port)  # the figures below say it
     s.note(f"after {time.monotonic() - ended:.0f} s: {now.text()}; " + ", ".join(f"{n} {k}" for k, n in sorted(stand.kinds.items())))
     s.check("the agent lives", agent.process.poll() is None)
     s.check("descriptors are given back", now.fds(s.tmp) <= before.fds(s.tmp) + FDS_MORE,

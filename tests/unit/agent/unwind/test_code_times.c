@@ -208,13 +208,14 @@ Test(code_times, a_step_by_a_row)
 {
 	_cleanup_times_ struct code_times *t = new_times();
 
-	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, 0)), CODE_OTHER, "whose row it was");
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, 0)), CODE_UNSEEN, "whose row it was");
 	know(t, compiled_at(AT(100), ID, 1));
 	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, 0)), CODE_OTHER, "not published yet");
 	code_times_published(t, AT(200));
 	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID, 0)), CODE_SAME);
 	cr_expect_eq(code_times_of(t, CODE, AT(205), code_of(ID, 0)), CODE_OTHER, "published meanwhile");
-	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID + 1, 0)), CODE_OTHER);
+	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID + 1, 0)), CODE_UNSEEN);
+	cr_expect_eq(code_times_of(t, CODE, AT(90), code_of(ID + 1, 0)), CODE_OTHER, "it will not be known");
 }
 
 /* A sample has the low bits of the number. */
