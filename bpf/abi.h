@@ -169,6 +169,7 @@ enum unwind_cfa {
 #define CODE_HEAPS_MAX 4u
 #define CODE_BLOB_BYTES 128u /* that are read of a CodeBlob */
 #define CODE_NO_OFFSET 0xffffu
+#define CODE_SHORT 0x8000u /* of `complete`: it is a s16 */
 
 /* [low, low + bytes): process addresses. */
 struct code_heap {
@@ -192,9 +193,9 @@ struct code_heaps {
 	__u16 name;	   /* pointer */
 	__u16 frame_words; /* s32: from the caller's stack pointer to this one's */
 	__u16 begin;	   /* of the code: pointer, or s32 from `origin` */
-	__u16 complete;	   /* s32, from the beginning of the code: the frame stands; or CODE_NO_OFFSET */
-	__u16 origin;	   /* in a block; 0: `begin` is a pointer */
-	__u16 shift;	   /* log2 of the bytes of a segment */
+	__u16 complete; /* s32, CODE_SHORT, or CODE_NO_OFFSET: in the code, from where on the frame stands */
+	__u16 origin;	/* in a block; 0: `begin` is a pointer */
+	__u16 shift;	/* log2 of the bytes of a segment */
 };
 
 /* What a walk does where there is no rule. */

@@ -75,13 +75,14 @@ static __always_inline int hotspot_is_complete(struct unwind_area *a, struct seg
 	const struct unwind_state *t = &a->state;
 	const __u64 at = t->heaps_at, complete = HOTSPOT_OFFSET(s, at, complete);
 	const __u64 origin = HOTSPOT_OFFSET(s, at, origin), offset = HOTSPOT_OFFSET(s, at, begin);
-	__u64 begin = hotspot_word(a, offset);
+	__u64 begin = hotspot_word(a, offset), from = hotspot_word(a, complete) >> (complete & 7) * 8;
 
 	if (origin)
 		begin = block + origin + hotspot_u32(a, offset);
-	if (complete == CODE_NO_OFFSET || (__s32)hotspot_u32(a, complete) <= 0)
+	from = complete & CODE_SHORT ? (__s64)(__s16)from : (__s64)(__s32)from;
+	if (complete == CODE_NO_OFFSET || (__s64)from <= 0)
 		return 0; /* where a method is entered in a loop, HotSpot does not say */
-	return t->ip - begin >= hotspot_u32(a, complete);
+	return t->ip - begin >= from;
 }
 
 /*

@@ -96,19 +96,24 @@ static struct machine *machine_with_method(struct elf_rule rule)
 	return m;
 }
 
-/* As machine_unwind(), of a process with the heaps. */
-static int unwind(struct machine *m, uint64_t ip, uint64_t sp)
+/* As machine_unwind(), of a process with such heaps. */
+static int unwind_with(struct machine *m, const struct code_heaps *with, uint64_t ip, uint64_t sp)
 {
 	void *mem;
-	const uint32_t ref = machine_block(m, 0, list_bytes(m->n_mappings) + sizeof heaps, &mem);
+	const uint32_t ref = machine_block(m, 0, list_bytes(m->n_mappings) + sizeof *with, &mem);
 
 	list_write(mem, m->mappings, m->n_mappings, 1, 0);
-	list_write_heaps(mem, &heaps);
+	list_write_heaps(mem, with);
 	machine_start(m, ref, ip, sp, 0, 64);
 	m->area.state.heaps_at = ref_offset(ref) + ((struct mapping_list *)mem)->heaps;
 	m->area.record.flags = 0;
 	m->area.record.n_kernel = 0;
 	return machine_walk(m);
+}
+
+static int unwind(struct machine *m, uint64_t ip, uint64_t sp)
+{
+	return unwind_with(m, &heaps, ip, sp);
 }
 
 static uint64_t word_of(uint64_t words, uint64_t flags)
@@ -232,6 +237,26 @@ Test(hotspot, what_calls_a_native_method_is_stepped_by_its_row)
 	machine_poke(m, SP - 8, BODY + 1);
 	expect_ending(unwind(m, LEAF, SP - 16), ENDING_ROOT);
 	expect_frames(m, NATIVE(LEAF), METHOD(BODY), word_of(0, 0), NATIVE(RA - 1));
+}
+
+/* As JDK 25 has it: 16 bits, and where the code begins is an offset. */
+Test(hotspot, another_header)
+{
+	struct code_heaps other = heaps;
+	_cleanup_machine_ struct machine *m = machine_with_method(RULE_NONE);
+
+	other.complete = 14 | CODE_SHORT;
+	other.origin = 16;
+	machine_poke(m, BLOCK + 24, (uint64_t)COMPLETE << 48 | 0x1234ull << 32 | WORDS);
+	machine_poke(m, BLOCK + 32, 0xffffffff00000000ull | (BEGIN - BLOCK - 16));
+	expect_ending(unwind_with(m, &other, BODY, SP), ENDING_ROOT);
+	expect_frames(m, METHOD(BODY), word_of(WORDS, FRAME_CODE_BY_SIZE | FRAME_CODE_SURE), NATIVE(RA - 1));
+	expect_ending(unwind_with(m, &other, BEGIN + COMPLETE - 1, SP), ENDING_ROOT);
+	cr_expect_eq(m->area.frames[1], word_of(WORDS, FRAME_CODE_BY_SIZE));
+	/* a method that is entered in a loop has no such place */
+	machine_poke(m, BLOCK + 24, 0x1234ull << 32 | WORDS);
+	expect_ending(unwind_with(m, &other, BODY, SP), ENDING_ROOT);
+	cr_expect_eq(m->area.frames[1], word_of(WORDS, FRAME_CODE_BY_SIZE));
 }
 
 static void no_code(struct machine *m)

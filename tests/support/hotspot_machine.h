@@ -120,6 +120,7 @@ static inline void hm_tables(struct hotspot_machine *m)
 		{"CodeBlob", "_size", "int", 12, 0},
 		{"CodeBlob", "_frame_size", "int", 28, 0},
 		{"CodeBlob", "_frame_complete_offset", "int", 20, 17},
+		{"CodeBlob", "_frame_complete_offset", "int16_t", 26, 25},
 		{"CodeBlob", "_code_begin", "address", 32, 17},
 		{"CodeBlob", "_code_end", "address", 40, 17},
 		{"CodeBlob", "_code_offset", "int", 32, 25},

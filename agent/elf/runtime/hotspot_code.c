@@ -160,12 +160,15 @@ int hotspot_heaps_read(struct code_heaps *ret, struct vm_memory *m, const struct
 	made.frame_words = in_header(l, HOTSPOT_BLOB_FRAME_SIZE, first);
 	made.begin = in_header(l, begin, first);
 	made.complete = in_header(l, HOTSPOT_BLOB_COMPLETE, first);
+	if (made.complete != CODE_NO_OFFSET && l->fields[HOTSPOT_BLOB_COMPLETE].bytes == 2)
+		made.complete |= CODE_SHORT;
 	made.origin = pointer ? 0 : (uint16_t)l->block_bytes;
 	if (made.begin == CODE_NO_OFFSET) {
 		made.begin = 0;
 		made.complete = CODE_NO_OFFSET;
 	}
-	if (made.name == CODE_NO_OFFSET || made.frame_words == CODE_NO_OFFSET)
+	if (made.name == CODE_NO_OFFSET || l->fields[HOTSPOT_BLOB_FRAME_SIZE].bytes != 4 ||
+	    made.frame_words == CODE_NO_OFFSET || l->fields[HOTSPOT_NMETHOD_COMPILE_ID].bytes != 4)
 		return -ENOTSUP;
 	*ret = made;
 	return 0;

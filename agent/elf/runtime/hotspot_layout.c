@@ -230,11 +230,13 @@ static const uint8_t needed[][2] = {
 static bool heaps_valid(const struct code_heaps *c)
 {
 	const uint16_t last = CODE_BLOB_BYTES - 8;
+	const uint16_t complete = c->complete & (uint16_t)~CODE_SHORT;
 
+	if (c->complete != CODE_NO_OFFSET &&
+	    (complete > last || complete % (c->complete & CODE_SHORT ? 2 : 4)))
+		return false;
 	return c->shift <= HOTSPOT_SHIFT_MAX && c->name <= last && c->frame_words <= last &&
-	       c->begin <= last && (c->complete <= last || c->complete == CODE_NO_OFFSET) && !(c->name % 8) &&
-	       !(c->frame_words % 4) && !(c->begin % 4) &&
-	       !(c->complete != CODE_NO_OFFSET && c->complete % 4);
+	       c->begin <= last && !(c->name % 8) && !(c->frame_words % 4) && !(c->begin % 4);
 }
 
 bool hotspot_layout_valid(const struct hotspot_layout *l)

@@ -138,7 +138,7 @@ Test(hotspot, heaps)
 		cr_expect_eq(h.frame_words, 28 - first);
 		cr_expect_eq(h.begin, 32 - first);
 		cr_expect_eq(h.origin, outside ? l.block_bytes : 0);
-		cr_expect_eq(h.complete, outside ? CODE_NO_OFFSET : 20u - first);
+		cr_expect_eq(h.complete, outside ? CODE_SHORT | 2u : 20u - first);
 		cr_expect(!h.method && !h.native, "not before they were found");
 		l.code = h;
 		cr_expect(hotspot_layout_valid(&l));
