@@ -84,6 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (hotspot_layout_read(&l, m.memory, HM_STRUCTS, HM_TYPES) == 0) {
 		require(hotspot_layout_valid(&l));
+		if (hotspot_heaps_read(&l.code, m.memory, &l) == 0)
+			require(hotspot_layout_valid(&l));
 		for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 			if (hotspot_blob_find(m.memory, &l, wanted[i], &b) < 0)
 				continue;

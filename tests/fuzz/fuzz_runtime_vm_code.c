@@ -42,7 +42,7 @@ static void add(struct vm_code *j, enum frame_runtime runtime, uint64_t unloaded
 /* A method, as of an interpreted frame. */
 static void meet(struct vm_code *j, uint64_t address, uint64_t bytecode)
 {
-	const struct vm_code_method m = {MACHINE, 1, address, mono_ns() - 250000000};
+	const struct vm_code_method m = {MACHINE, 1, address, mono_ns() - 250000000, (uint32_t)address & 3};
 	uint64_t words[2];
 
 	(void)vm_code_settled(j, &m);
@@ -65,6 +65,7 @@ static void run(enum frame_runtime runtime, const uint8_t *data, size_t size)
 
 			__builtin_memcpy(&f.address, data + i, sizeof f.address);
 			__builtin_memcpy(&f.number, data + i - 8, sizeof f.number);
+			f.code = f.number & 1 ? f.number : 0;
 			n = vm_code_frames(j, &f, words, 64);
 			require(n <= 64 && n % 2 == 0);
 			for (size_t k = 0; k < n; k += 2)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The kernel's unwinder, built for the host, over a table of any bytes, as if a parser process could make the
- * agent publish what it likes. The input is the registers, the process's stack and the table. The walk must
- * end, with no more frames than it may have, and touch no byte outside of its area and its segments.
+ * agent publish what it likes. The input is the registers, the process's stack and the table, which may also
+ * be taken for the heaps of a HotSpot (struct code_heaps). The walk must end, with no more frames than it may
+ * have, and touch no byte outside of its area and its segments.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static void scene_make(struct scene *s)
 struct head {
 	uint64_t ip, sp, fp; /* offsets in the text and in the stack; any number */
 	uint16_t stack_bytes;
-	uint8_t innermost, regs;
+	uint8_t innermost; /* bit 0; bit 1: there are heaps, which begin at the table's word that the others number */
+	uint8_t regs;
 };
 
 static size_t scene_fill(struct scene *s, const uint8_t *data, size_t size, struct head *ret)
@@ -98,6 +100,7 @@ static size_t scene_fill(struct scene *s, const uint8_t *data, size_t size, stru
 	t->list = LIST_AT / REF_ALIGN;
 	t->limit = LIMIT;
 	t->innermost = ret->innermost & 1;
+	t->heaps_at = ret->innermost & 2 ? TABLE_AT + (ret->innermost >> 2) * 8u : 0;
 	t->have_regs = 1;
 	for (unsigned i = 0; i < REGISTER_SLOTS; i++)
 		t->regs[i] = STACK + ret->regs * i * 8;
@@ -140,6 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (s.area->state.ring)
 		require(unwind_omit(ending) == ending);
+	(void)hotspot_unloaded();
 	env_current = NULL;
 	require(ending >= 0 && ending < ENDINGS);
 	require(s.area->state.n <= LIMIT + RING_FRAMES);

@@ -167,8 +167,8 @@ int hotspot_heaps_read(struct code_heaps *ret, struct vm_memory *m, const struct
 		made.begin = 0;
 		made.complete = CODE_NO_OFFSET;
 	}
-	if (made.name == CODE_NO_OFFSET || l->fields[HOTSPOT_BLOB_FRAME_SIZE].bytes != 4 ||
-	    made.frame_words == CODE_NO_OFFSET || l->fields[HOTSPOT_NMETHOD_COMPILE_ID].bytes != 4)
+	if (!hotspot_heaps_valid(&made) || l->fields[HOTSPOT_BLOB_FRAME_SIZE].bytes != 4 ||
+	    l->fields[HOTSPOT_NMETHOD_COMPILE_ID].bytes != 4)
 		return -ENOTSUP;
 	*ret = made;
 	return 0;

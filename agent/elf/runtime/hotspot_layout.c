@@ -227,7 +227,7 @@ static const uint8_t needed[][2] = {
 };
 
 /* The BPF program reads the rest from the process: only where in a header is a matter of sizes. */
-static bool heaps_valid(const struct code_heaps *c)
+bool hotspot_heaps_valid(const struct code_heaps *c)
 {
 	const uint16_t last = CODE_BLOB_BYTES - 8;
 	const uint16_t complete = c->complete & (uint16_t)~CODE_SHORT;
@@ -259,7 +259,7 @@ bool hotspot_layout_valid(const struct hotspot_layout *l)
 	       (hotspot_has(l, HOTSPOT_SYMBOL_BODY) || hotspot_has(l, HOTSPOT_SYMBOL_BODY_OLD)) &&
 	       l->block_bytes && l->block_bytes <= BYTES_MAX && l->method_bytes &&
 	       l->method_bytes <= BYTES_MAX && l->pool_bytes && l->pool_bytes <= BYTES_MAX &&
-	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && heaps_valid(&l->code) && !l->zero;
+	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && hotspot_heaps_valid(&l->code) && !l->zero;
 }
 
 int hotspot_get(struct vm_memory *m, const struct hotspot_layout *l, uint64_t object,

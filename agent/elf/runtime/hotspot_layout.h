@@ -103,6 +103,8 @@ struct hotspot_layout {
 int hotspot_layout_read(struct hotspot_layout *ret, struct vm_memory *m, uint64_t structs, uint64_t types);
 /* Whether a layout, which a parser process has sent, is such as hotspot_layout_read gives. */
 bool hotspot_layout_valid(const struct hotspot_layout *l);
+/* The same of `code` alone. */
+bool hotspot_heaps_valid(const struct code_heaps *c);
 /* Reads a field of the object. 0; -ENOTSUP: there is none; errors of vm_read. */
 int hotspot_get(struct vm_memory *m, const struct hotspot_layout *l, uint64_t object,
 		enum hotspot_field_name field, uint64_t *ret);
