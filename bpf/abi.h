@@ -463,7 +463,7 @@ struct runtime_walk {
 #define FRAME_CODE_WORDS_BITS 17
 #define FRAME_CODE_BY_SIZE (1ull << 45) /* the step was made by the size of the frame, not by a row */
 /*
- * The same in the sample's own frame: the code was such that its frame stands; or the size is what is
+ * The same, and it was certain: it had called a method; or by its instruction, and the size is what was
  * left.
  */
 #define FRAME_CODE_SURE (1ull << 46)

@@ -368,10 +368,24 @@ static __always_inline int step_own(struct unwind_area *a, __u64 code, int has_r
 	return step_by_size(a, bytes, code);
 }
 
+/* Whether the frame before is that of a method, compiled or interpreted. */
+static __always_inline int called_a_method(const struct unwind_area *a)
+{
+	__u64 before = (__u64)a->state.n - 1;
+	__u32 tag;
+
+	if (a->state.n == a->record.n_kernel || a->state.ring)
+		return 0;
+	BOUND(before, RECORD_FRAMES - 1);
+	tag = frame_tag(a->frames[before]);
+	return tag == FRAME_TAG_CODE || tag == FRAME_TAG_BYTECODE;
+}
+
 /*
- * A method that HotSpot has compiled. The frame of one that has called stands, and its size is known. Of the
- * innermost one, its instruction may say how much of it is left; else a row does, or the step is tried. As
- * unwind_rare(); ENDING_NO_TABLE: there is nothing to go by.
+ * A method that HotSpot has compiled. The frame of one that has called another method stands, and its size is
+ * known. One that has called a stub may have pushed more for it: a row says so. Of the innermost one, its
+ * instruction may say how much of it is left; else a row does, or the step is tried. As unwind_rare();
+ * ENDING_NO_TABLE: there is nothing to go by.
  */
 UNWIND_FN int step_compiled(__u64 code, int has_row)
 {
@@ -384,7 +398,14 @@ UNWIND_FN int step_compiled(__u64 code, int has_row)
 		note_code(a, code);
 		return -1;
 	}
-	return a->state.innermost ? step_own(a, code, has_row) : step_by_size(a, bytes, code);
+	if (a->state.innermost)
+		return step_own(a, code, has_row);
+	if (called_a_method(a))
+		return step_by_size(a, bytes, code | FRAME_CODE_SURE);
+	if (!has_row || row_agrees(&a->state, bytes))
+		return step_by_size(a, bytes, code);
+	note_code(a, code);
+	return -1;
 }
 
 /* Code without a row, or without a table. */

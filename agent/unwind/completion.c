@@ -235,11 +235,11 @@ static uint64_t sent_code(const struct sample_view *sent, uint64_t word)
 }
 
 /*
- * Whether the rule of the row is the one by which the BPF program has stepped from the sample's own frame. It
- * has taken the frame of a method to stand.
+ * Whether the rule of the row is the one by which the BPF program has stepped: it has taken the frame of a
+ * method to stand, or so much to be left of it.
  */
-static enum code_state judge_own(struct completion *c, const struct known_code *k,
-				 const struct sample_view *v, uint64_t address, uint64_t code)
+static enum code_state judge_size(struct completion *c, const struct known_code *k,
+				  const struct sample_view *v, uint64_t address, uint64_t code)
 {
 	const bool saved = frame_code_words(code) > 1; /* else nothing of the frame is left */
 	const uint8_t kind = UNWIND_CFA_SP_CHECKED | (saved ? UNWIND_FP_CFA << UNWIND_FP_SHIFT : 0);
@@ -264,9 +264,9 @@ static enum code_state judge_known(struct completion *c, const struct known_code
 	if (s == CODE_UNSEEN)
 		want(c, k, address, GENERATED_OTHER);
 	if (s == CODE_GONE)
-		return f->index || code & FRAME_CODE_SURE ? CODE_SAME : CODE_OTHER;
-	if (s == CODE_SAME && !f->index && code & FRAME_CODE_BY_SIZE)
-		return judge_own(c, k, j->v, address, code);
+		return code & FRAME_CODE_SURE ? CODE_SAME : CODE_OTHER;
+	if (s == CODE_SAME && code & FRAME_CODE_BY_SIZE && (!f->index || !(code & FRAME_CODE_SURE)))
+		return judge_size(c, k, j->v, address, code);
 	return s;
 }
 

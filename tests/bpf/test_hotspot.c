@@ -145,17 +145,37 @@ Test(hotspot, the_frame_of_a_caller_has_the_size_that_its_header_says)
 	cr_expect_eq(m->area.record.flags, 0);
 }
 
-/* Rows may be those of the code that was there before. */
-Test(hotspot, the_frame_of_a_caller_whose_row_says_something_else)
+/* For a stub, words may have been pushed: a row knows. */
+Test(hotspot, the_frame_of_a_caller_of_a_stub)
 {
-	struct elf_rule rule = RULE_SP(8 * WORDS + 64);
+	struct elf_rule rule = RULE_SP(8 * WORDS + 16);
 
 	rule.flags = RULE_COMPILED;
 	_cleanup_machine_ struct machine *m = machine_with_method(rule);
 
 	machine_poke(m, SP - 8, BODY + 1);
+	machine_poke(m, SP + 8 * WORDS + 8, RA);
+	machine_poke(m, SP + 8 * WORDS - 8, 0);
 	expect_ending(unwind(m, LEAF, SP - 16), ENDING_ROOT);
-	expect_frames(m, NATIVE(LEAF), METHOD(BODY), word_of(WORDS, FRAME_CODE_BY_SIZE), NATIVE(RA - 1));
+	expect_frames(m, NATIVE(LEAF), METHOD(BODY), word_of(WORDS, 0), NATIVE(RA - 1));
+	cr_expect_eq(m->area.record.flags, 0, "its stack would be of no use");
+}
+
+/* Rows may be those of the code that was there before: between methods, the size is certain. */
+Test(hotspot, the_frame_of_a_caller_of_a_method)
+{
+	struct elf_rule rule = RULE_SP(8 * WORDS + 64);
+	const uint64_t below = SP - 8 * WORDS;
+
+	rule.flags = RULE_COMPILED;
+	_cleanup_machine_ struct machine *m = machine_with_method(rule);
+
+	machine_poke(m, below - 8, BODY + 1);
+	machine_poke(m, below + 8 * WORDS + 64 - 8, BODY + 9); /* by its row, as of a stub's caller */
+	machine_poke(m, SP + 64 + 8 * WORDS - 8, RA);
+	expect_ending(unwind(m, LEAF, below - 16), ENDING_ROOT);
+	expect_frames(m, NATIVE(LEAF), METHOD(BODY), word_of(WORDS, 0), METHOD(BODY + 8),
+		      word_of(WORDS, FRAME_CODE_BY_SIZE | FRAME_CODE_SURE), NATIVE(RA - 1));
 }
 
 Test(hotspot, the_own_frame_stands_behind_the_prologue)

@@ -1225,14 +1225,14 @@ Test(completion, code_that_a_sample_names_is_looked_at_once)
 
 	scene_init(&s, 1u << 20);
 	machine = add_machine(&s);
-	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	take_compiled(&s, machine, CODE + 0x200, false, FRAME_CODE_SURE);
 	cr_expect_eq(s.n, 0, "its name may become known");
 	look_at_compiled(&s, machine, COMPILE_ID);
 	retry(&s);
 	cr_assert_eq(s.n, 1);
 	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
 	cr_expect_eq(s.outcomes[0].n_user, 3);
-	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	take_compiled(&s, machine, CODE + 0x200, false, FRAME_CODE_SURE);
 	cr_expect_eq(s.n, 2, "the next one need not wait");
 	cr_expect_eq(s.outcomes[1].ending, ENDING_ROOT);
 }
@@ -1245,12 +1245,29 @@ Test(completion, a_caller_whose_code_is_gone_keeps_its_frame)
 
 	scene_init(&s, 1u << 20);
 	machine = add_machine(&s);
-	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	take_compiled(&s, machine, CODE + 0x200, false, FRAME_CODE_SURE);
 	look_at_compiled(&s, machine, COMPILE_ID + 1);
 	retry(&s);
 	cr_assert_eq(s.n, 1);
 	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
 	cr_expect_eq(stats(&s).code_cut, 0);
+}
+
+/* It may have pushed something for a stub. */
+Test(completion, a_caller_of_a_stub_whose_code_is_gone)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	look_at_compiled(&s, machine, COMPILE_ID + 1);
+	retry(&s);
+	cr_assert_eq(s.n, 1);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[0].n_user, 1, "up to the code");
 }
 
 /* The sample's own frame may not have stood: of code that is gone, nobody can tell, unless its bytes have. */
