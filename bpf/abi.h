@@ -166,6 +166,10 @@ enum unwind_cfa {
 #define JVM_FRAME_METHOD (-24)
 #define JVM_FRAME_BYTES_MAX (1u << 20) /* between any of these and the record */
 
+/* Where a frame of HotSpot's has the caller's frame pointer, and its return address: words from the CFA. */
+#define HOTSPOT_SAVED_FP (-2)
+#define HOTSPOT_SAVED_RA (-1)
+
 #define CODE_HEAPS_MAX 4u
 #define CODE_BLOB_BYTES 128u /* that are read of a CodeBlob */
 #define CODE_NO_OFFSET 0xffffu

@@ -10,9 +10,8 @@
 
 #include "bpf/memory.h"
 
-#define HOTSPOT_HOPS 8	      /* from a segment to its block, 254 segments each */
-#define HOTSPOT_FREE 0xffu    /* in the segment map */
-#define HOTSPOT_SAVED_FP (-2) /* of the frame: words from its CFA; the return address is behind */
+#define HOTSPOT_HOPS 8	   /* from a segment to its block, 254 segments each */
+#define HOTSPOT_FREE 0xffu /* in the segment map */
 
 /* Where a header is kept: behind all frames, in frames[]. */
 #define HOTSPOT_SCRATCH (RECORD_WORDS - CODE_BLOB_BYTES / 8)

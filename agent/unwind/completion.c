@@ -248,7 +248,7 @@ static enum code_state judge_size(struct completion *c, const struct known_code 
 
 	if (!list || !finisher_rule(c->finisher, list, address, &rule))
 		return CODE_UNSEEN;
-	return rule.kind == kind && (!saved || rule.fp == -2) && rule.ra == -1 &&
+	return rule.kind == kind && (!saved || rule.fp == HOTSPOT_SAVED_FP) && rule.ra == HOTSPOT_SAVED_RA &&
 			       (rule.cfa & ~UNWIND_CHECKED_MASK) == (int32_t)frame_code_words(code) * 8
 		       ? CODE_SAME
 		       : CODE_OTHER;

@@ -507,7 +507,7 @@ bool finisher_rule(struct finisher *f, uint32_t list, uint64_t address, struct u
 {
 	const struct env env = {.area = &f->area, .segment = segment, .read_user = read_user, .data = f};
 	struct unwind_state *t = &f->area.state;
-	const struct segment *s = NULL;
+	struct segment *s = NULL;
 	uint64_t o, bits;
 
 	memset(t, 0, sizeof *t);
@@ -518,7 +518,7 @@ bool finisher_rule(struct finisher *f, uint32_t list, uint64_t address, struct u
 		s = env_segment(t->segment);
 	o = address - t->bias - t->table_va;
 	if (s && o >> PAGE_SHIFT_ROWS < t->n_pages) {
-		bits = table_rule((struct segment *)s, t, o);
+		bits = table_rule(s, t, o);
 		memcpy(ret, &bits, sizeof *ret);
 	} else {
 		s = NULL;

@@ -270,22 +270,41 @@ static void look_at(struct vm_code *j, const char *name, uint64_t began_ns, uint
 		     0);
 }
 
-static bool settled(struct vm_code *j, uint64_t time_ns)
+static struct vm_code_method sampled(uint64_t time_ns, uint32_t unloaded)
 {
-	return vm_code_settled(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns, 0});
+	return (struct vm_code_method){MACHINE, 1, OUTER, time_ns, unloaded};
 }
 
-/* The frame of a sample of that time has the name; NULL: none, ever. */
-static void expect_at(struct code_names *n, struct vm_code *j, uint64_t time_ns, const char *name)
+static bool settled_with(struct vm_code *j, uint64_t time_ns, uint32_t unloaded)
 {
+	const struct vm_code_method m = sampled(time_ns, unloaded);
+
+	return vm_code_settled(j, &m);
+}
+
+static void expect_with(struct code_names *n, struct vm_code *j, uint64_t time_ns, uint32_t unloaded,
+			const char *name)
+{
+	const struct vm_code_method m = sampled(time_ns, unloaded);
 	struct code_place place;
 	uint64_t words[2];
 
-	(void)vm_code_interpreted(j, &(struct vm_code_method){MACHINE, 1, OUTER, time_ns, 0}, 0, words);
+	(void)vm_code_interpreted(j, &m, 0, words);
 	if (name)
 		expect(n, words, name, "Outer.java", 0);
 	else
 		cr_expect_not(code_names_find(n, frame_va(words[0]), 0, &place), "%s", place.name);
+}
+
+/* Of samples that do not say it. */
+static bool settled(struct vm_code *j, uint64_t time_ns)
+{
+	return settled_with(j, time_ns, 0);
+}
+
+static void expect_at(struct code_names *n, struct vm_code *j, uint64_t time_ns, const char *name)
+{
+	expect_with(n, j, time_ns, 0, name);
 }
 
 Test(vm_code, looks_before_and_after_a_sample)
@@ -456,32 +475,6 @@ Test(vm_code, compiled_code_of_a_number)
 	cr_assert_eq(vm_code_frames(j, &f, words, 2), 2);
 	cr_assert(code_names_find(n, frame_va(words[0]), 0, &place), "whenever it was found");
 	cr_expect_str_eq(place.name, "a.Outer.run");
-}
-
-static struct vm_code_method sampled(uint64_t time_ns, uint32_t unloaded)
-{
-	return (struct vm_code_method){MACHINE, 1, OUTER, time_ns, unloaded};
-}
-
-static bool settled_with(struct vm_code *j, uint64_t time_ns, uint32_t unloaded)
-{
-	const struct vm_code_method m = sampled(time_ns, unloaded);
-
-	return vm_code_settled(j, &m);
-}
-
-static void expect_with(struct code_names *n, struct vm_code *j, uint64_t time_ns, uint32_t unloaded,
-			const char *name)
-{
-	const struct vm_code_method m = sampled(time_ns, unloaded);
-	struct code_place place;
-	uint64_t words[2];
-
-	(void)vm_code_interpreted(j, &m, 0, words);
-	if (name)
-		expect(n, words, name, "Outer.java", 0);
-	else
-		cr_expect_not(code_names_find(n, frame_va(words[0]), 0, &place), "%s", place.name);
 }
 
 /* A sample says how many classes were unloaded by then, and one more; so does a look, of 5 here. */
