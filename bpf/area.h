@@ -159,6 +159,22 @@ struct unwind_area {
 	__u64 frames[RECORD_WORDS]; /* directly behind the record; then a struct saved_stack */
 };
 
+/*
+ * Compiled methods of HotSpot that frames were in, by the frame's address: of what is found here, one read
+ * tells whether the code is still the same. An entry belongs to one list of mappings, so to one process. The
+ * low half of the address will do: all heaps lie within 2 GiB.
+ */
+#define CODE_CACHE_BITS 10
+#define CODE_CACHE_BACK_SHIFT (FRAME_CODE_ID_BITS + FRAME_CODE_WORDS_BITS)
+struct code_cache_entry {
+	__u32 ip, generation; /* of the list, as in the record; 0: the entry is empty */
+	__u64 code; /* payload of FRAME_TAG_CODE, without flags; above it, the bytes from the block to ip */
+};
+
+struct code_cache {
+	struct code_cache_entry entries[1 << CODE_CACHE_BITS];
+};
+
 /* Where a record with more stack than an area holds is assembled. Rare, so memory from vmalloc will do. */
 struct deep_area {
 	__u8 record[sizeof(struct sample_record) + SAVED_STACK_FRAMES_MAX * sizeof(__u64) +
@@ -171,6 +187,7 @@ _Static_assert(KERNEL_FRAMES_MAX + USER_FRAMES_MAX + RING_FRAMES < RECORD_FRAMES
 	       "frames");
 _Static_assert(RING_FRAMES >= USER_FRAMES_MAX / 2, "the ring holds the outermost half");
 _Static_assert(PROBE_COUNTERS_N <= 7, "counters");
+_Static_assert(sizeof(struct code_cache_entry) == 16, "code_cache_entry");
 _Static_assert(sizeof(struct unwind_area) <= 32000, "an area larger than 32 KiB comes from vmalloc");
 
 #endif

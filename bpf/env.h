@@ -82,6 +82,7 @@ typedef __u64 rows_word __attribute__((aligned(2)));
 struct env {
 	struct unwind_area *area;
 	struct deep_area *deep;				     /* for reports; NULL: none are made */
+	struct code_cache *codes;			     /* NULL: nothing is kept from walk to walk */
 	struct segment *(*segment)(void *data, __u32 index); /* NULL: no such segment */
 	int (*read_user)(void *data, void *to, __u32 bytes, __u64 address); /* 0, or < 0 for a fault */
 	void *data;
@@ -101,6 +102,11 @@ static inline struct unwind_area *env_area(void)
 static inline struct deep_area *env_deep_area(void)
 {
 	return env_current->deep;
+}
+
+static inline struct code_cache *env_code_cache(void)
+{
+	return env_current->codes;
 }
 
 static inline struct segment *env_segment(__u32 index)

@@ -84,32 +84,39 @@ static __always_inline int hotspot_is_complete(struct unwind_area *a, struct seg
 	return t->ip - begin >= from;
 }
 
-/*
- * Which compiled method's code state.ip is in: the payload of a word with FRAME_TAG_CODE, with
- * FRAME_CODE_SURE where its frame stands, or has stood. The size of the frame is 0 for what calls
- * native methods: its frame has other parts, too. 0: in none.
- */
-UNWIND_FN __u64 hotspot_code(void)
+/* The cache's entry for state.ip, which may be another one's; NULL: there is no cache. */
+static __always_inline struct code_cache_entry *hotspot_cached(const struct unwind_state *t)
 {
-	struct unwind_area *a = env_area();
-	struct unwind_state *t;
-	struct segment *s;
-	__u64 block, at, name;
-	__u32 words, id;
+	struct code_cache *cache = env_code_cache();
+	__u64 i = (__u32)t->ip * 2654435761u >> (32 - CODE_CACHE_BITS);
 
-	if (!a)
-		return 0;
-	t = &a->state;
-	at = t->heaps_at;
-	s = env_segment(ref_segment(t->list));
-	if (!s || !at)
-		return 0;
-	block = hotspot_block(s, t);
-	if (!block || env_read_user(&id, sizeof id, block + HOTSPOT_OFFSET(s, at, compile_id)) ||
-	    env_read_user(a->frames + HOTSPOT_SCRATCH, CODE_BLOB_BYTES, block + HOTSPOT_OFFSET(s, at, blob)))
+	BOUND(i, (1 << CODE_CACHE_BITS) - 1);
+	return cache ? &cache->entries[i] : NULL;
+}
+
+/* The number of the compilation, of the code in the block; -1: it cannot be read. */
+static __always_inline __s64 hotspot_id(struct segment *s, const struct unwind_state *t, __u64 block)
+{
+	__u32 id;
+
+	if (env_read_user(&id, sizeof id, block + HOTSPOT_OFFSET(s, t->heaps_at, compile_id)))
+		return -1;
+	return id & ((1u << FRAME_CODE_ID_BITS) - 1);
+}
+
+/*
+ * What hotspot_code() returns for the code in the block, whose number is `id`. The header is read, and left
+ * where hotspot_word() finds it.
+ */
+static __always_inline __u64 hotspot_header(struct unwind_area *a, struct segment *s, __u64 block, __u64 id)
+{
+	const __u64 at = a->state.heaps_at;
+	__u64 name;
+	__u32 words;
+
+	if (env_read_user(a->frames + HOTSPOT_SCRATCH, CODE_BLOB_BYTES, block + HOTSPOT_OFFSET(s, at, blob)))
 		return 0;
 	name = hotspot_word(a, HOTSPOT_OFFSET(s, at, name));
-	id &= (1u << FRAME_CODE_ID_BITS) - 1;
 	if (!name)
 		return 0;
 	if (name == segment_u64(s, at + __builtin_offsetof(struct code_heaps, native)))
@@ -118,8 +125,45 @@ UNWIND_FN __u64 hotspot_code(void)
 	if (name != segment_u64(s, at + __builtin_offsetof(struct code_heaps, method)) || words < 2 ||
 	    words >> FRAME_CODE_WORDS_BITS)
 		return 0;
-	return (__u64)words << FRAME_CODE_ID_BITS | id |
-	       (t->innermost && hotspot_is_complete(a, s, block) ? FRAME_CODE_SURE : 0);
+	return (__u64)words << FRAME_CODE_ID_BITS | id;
+}
+
+/*
+ * Which compiled method's code state.ip is in: the payload of a word with FRAME_TAG_CODE, with
+ * FRAME_CODE_SURE where its frame stands, or has stood. The size of the frame is 0 for what calls
+ * native methods: its frame has other parts, too. 0: in none.
+ */
+UNWIND_FN __u64 hotspot_code(void)
+{
+	struct unwind_area *a = env_area();
+	struct code_cache_entry *e;
+	struct unwind_state *t;
+	struct segment *s;
+	__u64 block, code;
+	__s64 id;
+
+	if (!a)
+		return 0;
+	t = &a->state;
+	s = env_segment(ref_segment(t->list));
+	if (!s || !t->heaps_at)
+		return 0;
+	e = t->innermost ? NULL : hotspot_cached(t); /* of the sample's own frame, more is wanted */
+	if (e && e->ip == (__u32)t->ip && e->generation == a->record.generation) {
+		code = e->code & ((1ull << CODE_CACHE_BACK_SHIFT) - 1);
+		id = hotspot_id(s, t, t->ip - (e->code >> CODE_CACHE_BACK_SHIFT));
+		if (id == (__s64)(code & ((1u << FRAME_CODE_ID_BITS) - 1)))
+			return code;
+	}
+	block = hotspot_block(s, t);
+	id = block ? hotspot_id(s, t, block) : -1;
+	code = id < 0 ? 0 : hotspot_header(a, s, block, id);
+	if (code && t->innermost && code >> FRAME_CODE_ID_BITS && hotspot_is_complete(a, s, block))
+		code |= FRAME_CODE_SURE;
+	if (e && code && !((t->ip - block) >> (64 - CODE_CACHE_BACK_SHIFT)))
+		*e = (struct code_cache_entry){(__u32)t->ip, a->record.generation,
+					       (t->ip - block) << CODE_CACHE_BACK_SHIFT | code};
+	return code;
 }
 
 /* How many classes were unloaded, and one more; 0: that is not known. */

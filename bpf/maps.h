@@ -45,6 +45,14 @@ struct {
 	__type(value, struct deep_area);
 } deep_areas SEC(".maps");
 
+/* By CPU; max_entries as of areas. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct code_cache);
+} code_caches SEC(".maps");
+
 /* Samples; the size is set by the agent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -93,6 +101,13 @@ static __always_inline struct deep_area *env_deep_area(void)
 	__u32 cpu = bpf_get_smp_processor_id();
 
 	return bpf_map_lookup_elem(&deep_areas, &cpu);
+}
+
+static __always_inline struct code_cache *env_code_cache(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&code_caches, &cpu);
 }
 
 #endif

@@ -91,6 +91,21 @@ static __always_inline int window_fill(struct unwind_area *a, __u64 need)
 	return 0;
 }
 
+/* Fills the window, out of line, so that it holds the word at `need`, if that can be read. */
+UNWIND_FN int unwind_window(__u64 need)
+{
+	struct unwind_area *a = env_area();
+
+	return a && !(need & 7) ? window_fill(a, need) : -1;
+}
+
+/* Before several reads around `need`, by stack_word(): reads what is there at once. */
+static __always_inline void window_around(const struct unwind_area *a, __u64 need)
+{
+	if (need - a->state.window + 7 >= a->state.window_len)
+		(void)unwind_window(need);
+}
+
 /* Reads one word of the stack, from the window or alone. */
 static __always_inline int stack_word(struct unwind_area *a, __u64 address, __u64 *ret)
 {

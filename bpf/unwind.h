@@ -161,6 +161,7 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 		return reason;
 	if (fp < t->sp && t->switches++)
 		return reason;
+	window_around(a, fp + FRAME_RECORD_RA);
 	if (stack_word(a, fp, &caller) || stack_word(a, fp + FRAME_RECORD_RA, &ip))
 		return reason;
 	ip = arch_strip_ip(ip, a->ip_signature);
@@ -398,6 +399,7 @@ UNWIND_FN int step_compiled(__u64 code, int has_row)
 		note_code(a, code);
 		return -1;
 	}
+	window_around(a, a->state.sp + bytes - 8);
 	if (a->state.innermost)
 		return step_own(a, code, has_row);
 	if (called_a_method(a))
@@ -466,6 +468,7 @@ static __always_inline int step_interpreted(struct unwind_area *a)
 	__u64 fp = t->fp, n = t->n, method, last, sender, bytecode = 0;
 	int next;
 
+	window_around(a, fp + JVM_FRAME_METHOD);
 	/* below the stack pointer is what another frame has left there */
 	if (fp & 7 || fp + JVM_FRAME_METHOD < t->sp || stack_word(a, fp + JVM_FRAME_METHOD, &method) ||
 	    stack_word(a, fp + JVM_FRAME_LAST_SP, &last) || stack_word(a, fp + JVM_FRAME_SENDER_SP, &sender))

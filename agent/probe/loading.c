@@ -121,6 +121,8 @@ static int configure(struct probe *p)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skel->maps.deep_areas, p->n_cpus);
 	if (r == 0)
+		r = bpf_map__set_max_entries(skel->maps.code_caches, p->n_cpus);
+	if (r == 0)
 		r = bpf_map__set_max_entries(skel->maps.ring, (uint32_t)p->ring_bytes);
 	return r;
 }

@@ -161,6 +161,81 @@ Test(hotspot, the_frame_of_a_caller_of_a_stub)
 	cr_expect_eq(m->area.record.flags, 0, "its stack would be of no use");
 }
 
+/* A walk, with the cache, from a leaf that a method has called, of the list of such a number. Its reads. */
+static unsigned reads_of_walk(struct machine *m, uint32_t list)
+{
+	const unsigned before = m->n_reads;
+
+	m->area.record.generation = list;
+	expect_ending(unwind(m, LEAF, SP - 16), ENDING_ROOT);
+	return m->n_reads - before;
+}
+
+#define expect_words(m, words) \
+	expect_frames(m, NATIVE(LEAF), METHOD(BODY), word_of(words, FRAME_CODE_BY_SIZE), NATIVE(RA - 1))
+
+Test(hotspot, what_is_known_of_a_method_is_read_once)
+{
+	struct code_cache cache = {0};
+	_cleanup_machine_ struct machine *m = machine_with_method(RULE_NONE);
+	unsigned first, again;
+
+	m->env.codes = &cache;
+	machine_poke(m, SP - 8, BODY + 1);
+	first = reads_of_walk(m, 21);
+	expect_words(m, WORDS);
+	machine_poke(m, BLOCK + 24, (uint64_t)COMPLETE << 32 | (WORDS + 1));
+	machine_poke(m, SP + WORDS * 8, RA);
+	again = reads_of_walk(m, 21);
+	expect_words(m, WORDS);
+	cr_expect_eq(first - again, 3, "%u reads, then %u", first, again); /* segment map (2), header */
+	(void)reads_of_walk(m, 37);
+	expect_words(m, WORDS + 1);
+}
+
+/* Its memory was given to another method. */
+Test(hotspot, other_code_than_is_known)
+{
+	struct code_cache cache = {0};
+	_cleanup_machine_ struct machine *m = machine_with_method(RULE_NONE);
+
+	m->env.codes = &cache;
+	machine_poke(m, SP - 8, BODY + 1);
+	(void)reads_of_walk(m, 21);
+	machine_poke(m, BLOCK + 24, (uint64_t)COMPLETE << 32 | (WORDS + 1));
+	machine_poke(m, BLOCK + 0xc8, ID + 1);
+	machine_poke(m, SP + WORDS * 8, RA);
+	(void)reads_of_walk(m, 21);
+	cr_expect_eq(m->area.frames[2], word_of(WORDS + 1, FRAME_CODE_BY_SIZE) + 1);
+	machine_poke(m, BLOCK + 0xc8, ID);
+	set_header(m, STUB_NAME);
+	m->area.record.generation = 21;
+	expect_ending(unwind(m, LEAF, SP - 16), ENDING_NO_TABLE);
+}
+
+/* The cache has no room for the distance to the beginning of such a block. */
+Test(hotspot, a_block_that_is_too_large_to_be_kept)
+{
+	struct code_cache cache = {0};
+	struct code_heaps large = heaps;
+	_cleanup_machine_ struct machine *m = machine_with_method(RULE_NONE);
+	const uint64_t end = BLOCK + (2ull << 18);
+
+	large.shift = 18;
+	large.heaps[1].low = BLOCK;
+	large.heaps[1].bytes = 1ull << 20;
+	m->env.codes = &cache;
+	m->area.record.generation = 21;
+	machine_map(m, HEAP + HEAP_BYTES, BLOCK + (3ull << 18), 0, GENERATED_FILE, TABLE_PENDING);
+	for (uint64_t i = 0; i < 3; i++)
+		poke_byte(m, SEGMENTS_AT + i, (uint8_t)i);
+	machine_poke(m, SP - 8, end + 1);
+	expect_ending(unwind_with(m, &large, LEAF, SP - 16), ENDING_ROOT);
+	expect_frames(m, NATIVE(LEAF), METHOD(end), word_of(WORDS, FRAME_CODE_BY_SIZE), NATIVE(RA - 1));
+	for (size_t i = 0; i < ARRAY_SIZE(cache.entries); i++)
+		cr_expect_eq(cache.entries[i].code, 0);
+}
+
 /* Rows may be those of the code that was there before: between methods, the size is certain. */
 Test(hotspot, the_frame_of_a_caller_of_a_method)
 {

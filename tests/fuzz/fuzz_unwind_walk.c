@@ -123,7 +123,8 @@ static int walk(const struct unwind_state *t)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct scene s;
-	const struct env env = {.segment = segment_of, .read_user = read_stack, .data = &s};
+	struct code_cache codes = {0};
+	const struct env env = {.codes = &codes, .segment = segment_of, .read_user = read_stack, .data = &s};
 	struct env with_area = env;
 	struct head head;
 	size_t table;
