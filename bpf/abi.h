@@ -171,7 +171,7 @@ enum unwind_cfa {
 #define HOTSPOT_SAVED_RA (-1)
 
 #define CODE_HEAPS_MAX 4u
-#define CODE_BLOB_BYTES 128u /* that are read of a CodeBlob */
+#define CODE_HEADER_BYTES 512u /* what is read of a block is less */
 #define CODE_NO_OFFSET 0xffffu
 #define CODE_SHORT 0x8000u /* of `complete`: it is a s16 */
 
@@ -191,15 +191,16 @@ struct code_heaps {
 	struct code_heap heaps[CODE_HEAPS_MAX];
 	__u64 method, native; /* values of `name`: of compiled methods; of what calls native methods */
 	__u64 unloaded[2];    /* process addresses of numbers of classes that were unloaded; 0: not known */
-	/* offsets in a block */
+	__u16 bytes; /* that are read of a block, a multiple of 8: all of the following offsets are there */
+	__u16 used;  /* u8, bit 0: it is in use */
+	__u16 name;  /* pointer */
 	__u16 compile_id;  /* u32 */
-	__u16 blob;	   /* of the CODE_BLOB_BYTES that are read at once; the others from there: */
-	__u16 name;	   /* pointer */
 	__u16 frame_words; /* s32: from the caller's stack pointer to this one's */
 	__u16 begin;	   /* of the code: pointer, or s32 from `origin` */
 	__u16 complete; /* s32, CODE_SHORT, or CODE_NO_OFFSET: in the code, from where on the frame stands */
 	__u16 origin;	/* in a block; 0: `begin` is a pointer */
 	__u16 shift;	/* log2 of the bytes of a segment */
+	__u16 reserved[3];
 };
 
 /* What a walk does where there is no rule. */
@@ -868,7 +869,7 @@ _Static_assert(__builtin_offsetof(struct mapping_list, generation) == BLOCK_GENE
 _Static_assert(__builtin_offsetof(struct unwind_table, generation) == BLOCK_GENERATION, "unwind_table");
 _Static_assert(sizeof(struct mapping_list) == 32, "mapping_list");
 _Static_assert(sizeof(struct mapping_entry) == 32, "mapping_entry");
-_Static_assert(sizeof(struct code_heaps) == 144, "code_heaps");
+_Static_assert(sizeof(struct code_heaps) == 152, "code_heaps");
 _Static_assert(sizeof(struct unwind_table) == 32, "unwind_table");
 _Static_assert(sizeof(struct unwind_rule) == 8, "unwind_rule");
 _Static_assert(sizeof(struct sample_record) == 48, "sample_record");

@@ -160,8 +160,8 @@ struct unwind_area {
 };
 
 /*
- * Compiled methods of HotSpot that frames were in, by the frame's address: of what is found here, one read
- * tells whether the code is still the same. An entry belongs to one list of mappings, so to one process. The
+ * Compiled methods of HotSpot that frames were in, by the frame's address: where to read the header, which
+ * tells whether it is still the same code. An entry belongs to one list of mappings, so to one process. The
  * low half of the address will do: all heaps lie within 2 GiB.
  */
 #define CODE_CACHE_BITS 10

@@ -14,15 +14,15 @@
 #define HOTSPOT_FREE 0xffu /* in the segment map */
 
 /* Where a header is kept: behind all frames, in frames[]. */
-#define HOTSPOT_SCRATCH (RECORD_WORDS - CODE_BLOB_BYTES / 8)
+#define HOTSPOT_SCRATCH (RECORD_WORDS - CODE_HEADER_BYTES / 8)
 
 _Static_assert(HOTSPOT_SCRATCH >= RECORD_FRAMES, "HOTSPOT_SCRATCH");
 
-/* A word of the header; `offset`: its bytes from where that was read. */
+/* A word of the header; `offset`: bytes from the block. */
 static __always_inline __u64 hotspot_word(const struct unwind_area *a, __u64 offset)
 {
 	offset >>= 3;
-	BOUND(offset, CODE_BLOB_BYTES / 8 - 1);
+	BOUND(offset, CODE_HEADER_BYTES / 8 - 1);
 	return a->frames[HOTSPOT_SCRATCH + offset];
 }
 
@@ -94,29 +94,19 @@ static __always_inline struct code_cache_entry *hotspot_cached(const struct unwi
 	return cache ? &cache->entries[i] : NULL;
 }
 
-/* The number of the compilation, of the code in the block; -1: it cannot be read. */
-static __always_inline __s64 hotspot_id(struct segment *s, const struct unwind_state *t, __u64 block)
+/* What hotspot_code() returns for the block, whose header is left where hotspot_word() finds it. */
+static __always_inline __u64 hotspot_header(struct unwind_area *a, struct segment *s, __u64 block)
 {
-	__u32 id;
+	const __u64 at = a->state.heaps_at, used = HOTSPOT_OFFSET(s, at, used);
+	__u64 bytes = HOTSPOT_OFFSET(s, at, bytes), name;
+	__u32 words, id;
 
-	if (env_read_user(&id, sizeof id, block + HOTSPOT_OFFSET(s, t->heaps_at, compile_id)))
-		return -1;
-	return id & ((1u << FRAME_CODE_ID_BITS) - 1);
-}
-
-/*
- * What hotspot_code() returns for the code in the block, whose number is `id`. The header is read, and left
- * where hotspot_word() finds it.
- */
-static __always_inline __u64 hotspot_header(struct unwind_area *a, struct segment *s, __u64 block, __u64 id)
-{
-	const __u64 at = a->state.heaps_at;
-	__u64 name;
-	__u32 words;
-
-	if (env_read_user(a->frames + HOTSPOT_SCRATCH, CODE_BLOB_BYTES, block + HOTSPOT_OFFSET(s, at, blob)))
+	BOUND(bytes, CODE_HEADER_BYTES - 1);
+	if (!block || env_read_user(a->frames + HOTSPOT_SCRATCH, bytes, block) ||
+	    !(hotspot_word(a, used) >> (used & 7) * 8 & 1))
 		return 0;
 	name = hotspot_word(a, HOTSPOT_OFFSET(s, at, name));
+	id = hotspot_u32(a, HOTSPOT_OFFSET(s, at, compile_id)) & ((1u << FRAME_CODE_ID_BITS) - 1);
 	if (!name)
 		return 0;
 	if (name == segment_u64(s, at + __builtin_offsetof(struct code_heaps, native)))
@@ -128,6 +118,26 @@ static __always_inline __u64 hotspot_header(struct unwind_area *a, struct segmen
 	return (__u64)words << FRAME_CODE_ID_BITS | id;
 }
 
+/* As hotspot_code(), of another frame than the sample's own. */
+static __always_inline __u64 hotspot_known(struct unwind_area *a, struct segment *s)
+{
+	struct code_cache_entry *e = hotspot_cached(&a->state);
+	const __u64 ip = a->state.ip;
+	__u64 block, code;
+
+	if (e && e->ip == (__u32)ip && e->generation == a->record.generation) {
+		code = hotspot_header(a, s, ip - (e->code >> CODE_CACHE_BACK_SHIFT));
+		if (code == (e->code & ((1ull << CODE_CACHE_BACK_SHIFT) - 1)))
+			return code;
+	}
+	block = hotspot_block(s, &a->state);
+	code = hotspot_header(a, s, block);
+	if (e && code && !((ip - block) >> (64 - CODE_CACHE_BACK_SHIFT)))
+		*e = (struct code_cache_entry){(__u32)ip, a->record.generation,
+					       (ip - block) << CODE_CACHE_BACK_SHIFT | code};
+	return code;
+}
+
 /*
  * Which compiled method's code state.ip is in: the payload of a word with FRAME_TAG_CODE, with
  * FRAME_CODE_SURE where its frame stands, or has stood. The size of the frame is 0 for what calls
@@ -136,33 +146,20 @@ static __always_inline __u64 hotspot_header(struct unwind_area *a, struct segmen
 UNWIND_FN __u64 hotspot_code(void)
 {
 	struct unwind_area *a = env_area();
-	struct code_cache_entry *e;
-	struct unwind_state *t;
 	struct segment *s;
 	__u64 block, code;
-	__s64 id;
 
 	if (!a)
 		return 0;
-	t = &a->state;
-	s = env_segment(ref_segment(t->list));
-	if (!s || !t->heaps_at)
+	s = env_segment(ref_segment(a->state.list));
+	if (!s || !a->state.heaps_at)
 		return 0;
-	e = t->innermost ? NULL : hotspot_cached(t); /* of the sample's own frame, more is wanted */
-	if (e && e->ip == (__u32)t->ip && e->generation == a->record.generation) {
-		code = e->code & ((1ull << CODE_CACHE_BACK_SHIFT) - 1);
-		id = hotspot_id(s, t, t->ip - (e->code >> CODE_CACHE_BACK_SHIFT));
-		if (id == (__s64)(code & ((1u << FRAME_CODE_ID_BITS) - 1)))
-			return code;
-	}
-	block = hotspot_block(s, t);
-	id = block ? hotspot_id(s, t, block) : -1;
-	code = id < 0 ? 0 : hotspot_header(a, s, block, id);
-	if (code && t->innermost && code >> FRAME_CODE_ID_BITS && hotspot_is_complete(a, s, block))
+	if (!a->state.innermost)
+		return hotspot_known(a, s);
+	block = hotspot_block(s, &a->state);
+	code = hotspot_header(a, s, block);
+	if (code >> FRAME_CODE_ID_BITS && hotspot_is_complete(a, s, block))
 		code |= FRAME_CODE_SURE;
-	if (e && code && !((t->ip - block) >> (64 - CODE_CACHE_BACK_SHIFT)))
-		*e = (struct code_cache_entry){(__u32)t->ip, a->record.generation,
-					       (t->ip - block) << CODE_CACHE_BACK_SHIFT | code};
 	return code;
 }
 

@@ -106,9 +106,9 @@ static void note_name(struct look *k)
 {
 	struct code_heaps *c = &k->layout.code;
 
-	if (k->blob.kind == HOTSPOT_CODE_METHOD && c->blob)
+	if (k->blob.kind == HOTSPOT_CODE_METHOD && c->bytes)
 		c->method = k->blob.name_at;
-	else if (k->blob.kind == HOTSPOT_CODE_NATIVE && c->blob)
+	else if (k->blob.kind == HOTSPOT_CODE_NATIVE && c->bytes)
 		c->native = k->blob.name_at;
 }
 
@@ -178,7 +178,7 @@ static int run_wishes(struct look *k, struct flat_reader *request, const struct 
 		return -EINVAL;
 	if (!k->layout.version)
 		r = hotspot_layout_read(&k->layout, &k->memory, wish->vm.structs, wish->vm.types);
-	if (r == 0 && !k->layout.code.blob) /* without them, samples are walked by rows alone */
+	if (r == 0 && !k->layout.code.bytes) /* without them, samples are walked by rows alone */
 		(void)hotspot_heaps_read(&k->layout.code, &k->memory, &k->layout);
 	if (r == 0 && !k->layout.unloads.own)
 		hotspot_unloads_find(&k->layout.unloads, &k->memory, k->layout.counters);

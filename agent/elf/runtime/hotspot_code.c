@@ -116,59 +116,58 @@ static bool add_heap(const struct heap *heap, void *data)
 	return list->n == CODE_HEAPS_MAX;
 }
 
-/* Where in what is read of a header a field is; CODE_NO_OFFSET: there is none, or not there. */
-static uint16_t in_header(const struct hotspot_layout *l, enum hotspot_field_name field, uint32_t first)
+/* Where in a block a field of its CodeBlob is; CODE_NO_OFFSET: there is none, or not where it is read. */
+static uint16_t in_block(const struct hotspot_layout *l, enum hotspot_field_name field, uint32_t bytes)
 {
 	const struct hotspot_field *f = &l->fields[field];
 
-	return f->found && f->off >= first && f->off - first <= CODE_BLOB_BYTES - 8
-		       ? (uint16_t)(f->off - first)
+	return f->bytes == bytes && l->block_bytes + f->off <= CODE_HEADER_BYTES - 16
+		       ? (uint16_t)(l->block_bytes + f->off)
 		       : CODE_NO_OFFSET;
 }
 
-/* From which field on a header is read: all that are needed, and as many of the others as possible. */
-static uint32_t first_in_header(const struct hotspot_layout *l, enum hotspot_field_name begin)
+/* Where the code begins, and from where on a frame stands. Without it, frames are stepped all the same. */
+static void find_complete(struct code_heaps *h, const struct hotspot_layout *l)
 {
-	const enum hotspot_field_name fields[] = {HOTSPOT_BLOB_NAME, HOTSPOT_BLOB_FRAME_SIZE, begin,
-						  HOTSPOT_BLOB_COMPLETE};
-	const uint16_t name = l->fields[HOTSPOT_BLOB_NAME].off;
-	uint32_t first = UINT32_MAX;
+	const bool is_short = l->fields[HOTSPOT_BLOB_COMPLETE].bytes == 2;
+	const bool pointer = hotspot_has(l, HOTSPOT_BLOB_CODE_BEGIN);
+	const uint16_t begin =
+		pointer ? in_block(l, HOTSPOT_BLOB_CODE_BEGIN, 8) : in_block(l, HOTSPOT_BLOB_CODE_OFFSET, 4);
+	const uint16_t complete = in_block(l, HOTSPOT_BLOB_COMPLETE, is_short ? 2 : 4);
 
-	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
-		const struct hotspot_field *f = &l->fields[fields[i]];
-		const uint32_t from = f->off & ~7u;
+	h->complete = CODE_NO_OFFSET;
+	if (begin == CODE_NO_OFFSET || complete == CODE_NO_OFFSET)
+		return;
+	h->begin = begin;
+	h->complete = complete | (is_short ? CODE_SHORT : 0);
+	h->origin = pointer ? 0 : (uint16_t)l->block_bytes;
+}
 
-		if (f->found && from < first && (i < 2 || name < from + CODE_BLOB_BYTES - 8))
-			first = from;
-	}
-	return first;
+static void extend(struct code_heaps *h, uint32_t offset)
+{
+	if (offset != CODE_NO_OFFSET && offset >= h->bytes)
+		h->bytes = (uint16_t)((offset & ~7u) + 8);
 }
 
 int hotspot_heaps_read(struct code_heaps *ret, struct vm_memory *m, const struct hotspot_layout *l)
 {
-	const bool pointer = hotspot_has(l, HOTSPOT_BLOB_CODE_BEGIN);
-	const enum hotspot_field_name begin = pointer ? HOTSPOT_BLOB_CODE_BEGIN : HOTSPOT_BLOB_CODE_OFFSET;
-	const uint32_t first = first_in_header(l, begin);
 	struct code_heaps made = {0};
 	int r = heaps_each(m, l, add_heap, &(struct heap_list){&made, 0});
 
 	if (r < 0)
 		return r;
-	made.compile_id = (uint16_t)(l->block_bytes + l->fields[HOTSPOT_NMETHOD_COMPILE_ID].off);
-	made.blob = (uint16_t)(l->block_bytes + first);
-	made.name = in_header(l, HOTSPOT_BLOB_NAME, first);
-	made.frame_words = in_header(l, HOTSPOT_BLOB_FRAME_SIZE, first);
-	made.begin = in_header(l, begin, first);
-	made.complete = in_header(l, HOTSPOT_BLOB_COMPLETE, first);
-	if (made.complete != CODE_NO_OFFSET && l->fields[HOTSPOT_BLOB_COMPLETE].bytes == 2)
-		made.complete |= CODE_SHORT;
-	made.origin = pointer ? 0 : (uint16_t)l->block_bytes;
-	if (made.begin == CODE_NO_OFFSET) {
-		made.begin = 0;
-		made.complete = CODE_NO_OFFSET;
-	}
-	if (!hotspot_heaps_valid(&made) || l->fields[HOTSPOT_BLOB_FRAME_SIZE].bytes != 4 ||
-	    l->fields[HOTSPOT_NMETHOD_COMPILE_ID].bytes != 4)
+	made.used = l->fields[HOTSPOT_BLOCK_USED].off;
+	made.name = in_block(l, HOTSPOT_BLOB_NAME, 8);
+	made.compile_id = in_block(l, HOTSPOT_NMETHOD_COMPILE_ID, 4);
+	made.frame_words = in_block(l, HOTSPOT_BLOB_FRAME_SIZE, 4);
+	find_complete(&made, l);
+	extend(&made, made.name);
+	extend(&made, made.compile_id);
+	extend(&made, made.frame_words);
+	extend(&made, made.begin);
+	if (made.complete != CODE_NO_OFFSET)
+		extend(&made, made.complete & ~CODE_SHORT);
+	if (!hotspot_heaps_valid(&made))
 		return -ENOTSUP;
 	*ret = made;
 	return 0;

@@ -229,14 +229,17 @@ static const uint8_t needed[][2] = {
 /* The BPF program reads the rest from the process: only where in a header is a matter of sizes. */
 bool hotspot_heaps_valid(const struct code_heaps *c)
 {
-	const uint16_t last = CODE_BLOB_BYTES - 8;
 	const uint16_t complete = c->complete & (uint16_t)~CODE_SHORT;
 
+	if (!c->bytes)
+		return !c->method && !c->native;
 	if (c->complete != CODE_NO_OFFSET &&
-	    (complete > last || complete % (c->complete & CODE_SHORT ? 2 : 4)))
+	    (complete >= c->bytes || complete % (c->complete & CODE_SHORT ? 2 : 4)))
 		return false;
-	return c->shift <= HOTSPOT_SHIFT_MAX && c->name <= last && c->frame_words <= last &&
-	       c->begin <= last && !(c->name % 8) && !(c->frame_words % 4) && !(c->begin % 4);
+	return c->bytes < CODE_HEADER_BYTES && c->bytes % 8 == 0 && c->shift <= HOTSPOT_SHIFT_MAX &&
+	       c->used < c->bytes && c->name < c->bytes && c->name % 8 == 0 && c->compile_id < c->bytes &&
+	       c->compile_id % 4 == 0 && c->frame_words < c->bytes && c->frame_words % 4 == 0 &&
+	       c->begin < c->bytes && c->begin % 4 == 0;
 }
 
 bool hotspot_layout_valid(const struct hotspot_layout *l)

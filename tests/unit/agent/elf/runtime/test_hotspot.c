@@ -131,18 +131,20 @@ Test(hotspot, heaps)
 		cr_expect_eq(h.heaps[1].bytes, 0);
 		cr_expect_eq(h.shift, 7);
 		cr_expect_eq(h.compile_id, l.block_bytes + 128);
-		const uint16_t first = outside ? 24 : 16;
-
-		cr_expect_eq(h.blob, l.block_bytes + first);
-		cr_expect_eq(h.name, 96 - first);
-		cr_expect_eq(h.frame_words, 28 - first);
-		cr_expect_eq(h.begin, 32 - first);
+		cr_expect_eq(h.bytes, l.block_bytes + 128 + 8);
+		cr_expect_eq(h.used, l.fields[HOTSPOT_BLOCK_USED].off);
+		cr_expect_eq(h.name, l.block_bytes + 96);
+		cr_expect_eq(h.frame_words, l.block_bytes + 28);
+		cr_expect_eq(h.begin, l.block_bytes + 32);
 		cr_expect_eq(h.origin, outside ? l.block_bytes : 0);
-		cr_expect_eq(h.complete, outside ? CODE_SHORT | 2u : 20u - first);
+		cr_expect_eq(h.complete, l.block_bytes + (outside ? CODE_SHORT | 26u : 20u));
 		cr_expect(!h.method && !h.native, "not before they were found");
 		l.code = h;
 		cr_expect(hotspot_layout_valid(&l));
-		l.code.name = CODE_BLOB_BYTES;
+		l.code.name = h.bytes;
+		cr_expect_not(hotspot_layout_valid(&l));
+		l.code = h;
+		l.code.bytes = CODE_HEADER_BYTES;
 		cr_expect_not(hotspot_layout_valid(&l));
 		l.code = h;
 		l.code.begin = 2;
