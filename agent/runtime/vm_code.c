@@ -19,6 +19,7 @@
 #include "agent/base/clock.h"
 #include "agent/base/flat.h"
 #include "agent/base/map.h"
+#include "agent/elf/runtime/hotspot_unloads.h"
 #include "agent/elf/runtime/vm_answer.h"
 #include "agent/runtime/code_names.h"
 #include "bpf/abi.h"
@@ -281,7 +282,7 @@ static bool keeps_methods(struct machine *x)
 {
 	const struct look *last = last_look(x);
 
-	return last->unloaded == 1 || (!last->unloaded && !last->changed && !x->replaces);
+	return last->unloaded == HOTSPOT_UNLOADS_NONE || (!last->unloaded && !last->changed && !x->replaces);
 }
 
 /*

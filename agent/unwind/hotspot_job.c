@@ -30,6 +30,7 @@ struct look {
 	struct hotspot_blob blob;
 	struct hotspot_method method;
 	struct vm_records records;
+	bool unloads; /* classes are unloaded, so that their memory is given to others */
 };
 
 static int put_method(struct look *k, uint64_t address, const char *name, const char *file)
@@ -112,6 +113,16 @@ static void note_name(struct look *k)
 		c->native = k->blob.name_at;
 }
 
+/* Whether the code that was found at the address is there still: what was read meanwhile is of it. */
+static bool is_there_still(struct look *k, uint64_t address)
+{
+	struct hotspot_blob now;
+
+	vm_memory_forget(&k->memory);
+	return hotspot_blob_find(&k->memory, &k->layout, address, &now) == 0 && now.start == k->blob.start &&
+	       now.end == k->blob.end && now.compile_id == k->blob.compile_id;
+}
+
 static int look_at_code(struct look *k, struct vm_found *f)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
@@ -122,6 +133,8 @@ static int look_at_code(struct look *k, struct vm_found *f)
 		r = b->method ? put_compiled(k) : put_one(k, 0, b->name, "");
 	if (r < 0)
 		return r;
+	if (k->unloads && b->method && !is_there_still(k, f->address))
+		return -ENOTSUP;
 	f->answer = VM_CODE;
 	f->start = b->start;
 	f->end = b->end;
@@ -155,6 +168,8 @@ static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 
 	if (w->wish == VM_WANT_METHOD)
 		return look_at_method(k, f);
+	if (k->unloads && w->wish == VM_WANT_CODE) /* names must not be older than the code */
+		vm_memory_forget(&k->memory);
 	r = hotspot_blob_find(&k->memory, &k->layout, w->address, &k->blob);
 	if (r == -ENODATA) {
 		if (w->wish == VM_WANT_CODE || hotspot_is_empty(&k->memory, &k->layout, w->address, w->end))
@@ -185,6 +200,7 @@ static int run_wishes(struct look *k, struct flat_reader *request, const struct 
 	k->layout.code.unloaded[0] = k->layout.unloads.shared ? k->layout.unloads.own : 0;
 	k->layout.code.unloaded[1] = k->layout.unloads.shared;
 	k->layout.unloaded_before = hotspot_unloads_read(&k->layout.unloads, &k->memory);
+	k->unloads = k->layout.unloaded_before != HOTSPOT_UNLOADS_NONE;
 	if (r == 0)
 		r = buf_append(k->records.to, &k->layout, sizeof k->layout);
 	if (r == 0)
@@ -192,6 +208,8 @@ static int run_wishes(struct look *k, struct flat_reader *request, const struct 
 	if (r < 0)
 		return r;
 	k->layout.unloaded_after = hotspot_unloads_read(&k->layout.unloads, &k->memory);
+	if (!k->unloads && k->layout.unloaded_after != HOTSPOT_UNLOADS_NONE)
+		return -EAGAIN; /* the first ones, meanwhile */
 	memcpy(k->records.to->data, &k->layout, sizeof k->layout);
 	return 0;
 }

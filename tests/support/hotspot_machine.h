@@ -132,6 +132,7 @@ static inline void hm_tables(struct hotspot_machine *m)
 		{"nmethod", "_method", "Method*", 112, 25},
 		{"nmethod", "_immutable_data", "address", 120, 25},
 		{"nmethod", "_compile_id", "int", 128, 0},
+		{"nmethod", "_state", "volatile signed char", 148, 0},
 		{"nmethod", "_metadata_offset", "int", 132, 17},
 		{"nmethod", "_scopes_pcs_offset", "int", 136, 0},
 		{"nmethod", "_dependencies_offset", "int", 140, 17},
@@ -317,7 +318,7 @@ static inline void hm_init(struct hotspot_machine *m, bool outside)
 /* What was read is forgotten. */
 static inline void hm_changed(struct hotspot_machine *m)
 {
-	memset(m->memory->pages, 0, sizeof m->memory->pages);
+	vm_memory_forget(m->memory);
 	m->memory->reads = 0;
 }
 

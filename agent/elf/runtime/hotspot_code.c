@@ -13,6 +13,7 @@
 #define HOPS_MAX 4096u /* from a segment to the beginning of its block */
 #define SEGMENT_FREE 0xffu
 #define FRAME_WORDS_MAX (1u << 17)
+#define NOT_INSTALLED 0xffu /* a state of compiled methods from JDK 9 on: it is not complete yet */
 #define CODE_BYTES_MAX (64u << 20)
 #define BYTECODE_SLOT_8 56u /* of the interpreter of JDK 8, below a frame record: see struct elf_arch */
 
@@ -233,13 +234,29 @@ static int read_range(struct vm_memory *m, const struct hotspot_layout *l, struc
 	return r;
 }
 
-/* 0; -ENOTSUP: it is no blob, or one of another layout. */
-static int blob_read(struct vm_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)
+/* Of a compiled method. 0; -EAGAIN: it is not complete yet. */
+static int method_read(struct vm_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)
 {
 	const enum hotspot_field_name method =
 		hotspot_has(l, HOTSPOT_NMETHOD_METHOD) ? HOTSPOT_NMETHOD_METHOD : HOTSPOT_COMPILED_METHOD;
+	uint64_t id = 0, state = 0;
+	int r = hotspot_get(m, l, b->address, method, &b->method);
+
+	if (r == 0)
+		r = hotspot_get(m, l, b->address, HOTSPOT_NMETHOD_COMPILE_ID, &id);
+	b->compile_id = (uint32_t)id;
+	if (r == 0 && hotspot_has(l, HOTSPOT_NMETHOD_STATE))
+		r = vm_read_number(m, &state, b->address + l->fields[HOTSPOT_NMETHOD_STATE].off, 1);
+	if (r == 0 && state == NOT_INSTALLED)
+		return -EAGAIN;
+	return r == 0 && !b->frame_bytes ? -ENOTSUP : r;
+}
+
+/* 0; -EAGAIN as above; -ENOTSUP: it is no blob, or one of another layout. */
+static int blob_read(struct vm_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)
+{
 	const struct elf_arch *arch = elf_arch(memory_rows_machine());
-	uint64_t name = 0, frame = 0, id = 0;
+	uint64_t name = 0, frame = 0;
 	int r = hotspot_get(m, l, b->address, HOTSPOT_BLOB_NAME, &name);
 
 	b->name_at = name;
@@ -255,13 +272,7 @@ static int blob_read(struct vm_memory *m, const struct hotspot_layout *l, struct
 	b->kind = kind_of(b->name, b->frame_bytes);
 	if (b->kind == HOTSPOT_CODE_INTERPRETER)
 		b->frame_bytes = l->version < 9 ? BYTECODE_SLOT_8 : arch ? arch->jvm_bytecode : 0;
-	if (b->kind != HOTSPOT_CODE_METHOD && b->kind != HOTSPOT_CODE_NATIVE)
-		return 0;
-	r = hotspot_get(m, l, b->address, method, &b->method);
-	if (r == 0)
-		r = hotspot_get(m, l, b->address, HOTSPOT_NMETHOD_COMPILE_ID, &id);
-	b->compile_id = (uint32_t)id;
-	return r == 0 && !b->frame_bytes ? -ENOTSUP : r;
+	return hotspot_is_freed(b->kind) ? method_read(m, l, b) : 0;
 }
 
 int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address,

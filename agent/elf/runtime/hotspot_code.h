@@ -29,8 +29,9 @@ struct hotspot_blob {
 };
 
 /*
- * 0; -ENOENT: the address is in no heap; -ENODATA: it is, and there is no code now; -EAGAIN: there are no
- * heaps yet; -ENOTSUP: the heaps are not as they should be; errors of vm_read.
+ * 0; -ENOENT: the address is in no heap; -ENODATA: it is, and there is no code now; -EAGAIN: there are
+ * no heaps yet, or the method is not complete yet; -ENOTSUP: the heaps are not as they should be;
+ * errors of vm_read.
  */
 int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint64_t address,
 		      struct hotspot_blob *ret);

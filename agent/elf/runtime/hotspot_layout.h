@@ -43,6 +43,7 @@ struct vm_memory;
 	X(NMETHOD_METHOD, "nmethod", "_method")                    \
 	X(COMPILED_METHOD, "CompiledMethod", "_method")            \
 	X(NMETHOD_COMPILE_ID, "nmethod", "_compile_id")            \
+	X(NMETHOD_STATE, "nmethod", "_state")                      \
 	X(NMETHOD_METADATA, "nmethod", "_metadata_offset")         \
 	X(NMETHOD_PCS, "nmethod", "_scopes_pcs_offset")            \
 	X(NMETHOD_DEPENDENCIES, "nmethod", "_dependencies_offset") \

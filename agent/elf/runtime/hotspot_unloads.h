@@ -22,6 +22,7 @@ struct hotspot_unloads {
  * found.
  */
 void hotspot_unloads_find(struct hotspot_unloads *ret, struct vm_memory *m, uint64_t start);
+#define HOTSPOT_UNLOADS_NONE 1u /* of hotspot_unloads_read(): no class was ever unloaded */
 /* The count and one more, read anew at each call; 0: it is not known. */
 uint64_t hotspot_unloads_read(const struct hotspot_unloads *u, struct vm_memory *m);
 

@@ -12,6 +12,12 @@ int vm_memory_pread(void *to, uint64_t address, void *data)
 	return pread(*fd, to, VM_PIECE_BYTES, (off_t)address) == VM_PIECE_BYTES ? 0 : -EFAULT;
 }
 
+void vm_memory_forget(struct vm_memory *m)
+{
+	for (unsigned i = 0; i < VM_PIECES; i++)
+		m->pages[i].filled = false;
+}
+
 /* The bytes of a page; NULL: *error. */
 static const uint8_t *page_of(struct vm_memory *m, uint64_t address, int *error)
 {

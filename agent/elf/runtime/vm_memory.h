@@ -31,6 +31,8 @@ struct vm_memory {
 
 /* `read` for /proc/PID/mem: `data` points to its descriptor. */
 int vm_memory_pread(void *to, uint64_t address, void *data);
+/* Pages are read anew from now on: what was read before may be older than what has just been read. */
+void vm_memory_forget(struct vm_memory *m);
 /* 0; -EFAULT: some of it is not there; -E2BIG: too much was read already. */
 int vm_read(struct vm_memory *m, void *to, uint64_t address, size_t n);
 /* The same for one number: of 1, 2, 4 or 8 bytes. */

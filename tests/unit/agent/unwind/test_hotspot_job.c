@@ -6,6 +6,9 @@
 #include "agent/unwind/hotspot_job.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -92,6 +95,78 @@ Test(hotspot_job, answers)
 		parser_session_end(&session);
 		close(p.mem);
 	}
+}
+
+/* A machine that frees its method again and again, and gives its memory, and its class's, to another one. */
+struct replacing {
+	int mem;
+	_Atomic bool stop;
+};
+
+static void store(int mem, uint32_t at, uint32_t value, size_t n)
+{
+	cr_assert_eq(pwrite(mem, &value, n, (off_t)(HM_BASE + at)), (ssize_t)n);
+}
+
+static void *replace(void *data)
+{
+	struct replacing *s = data;
+
+	for (uint32_t id = 78; !s->stop; id++) {
+		store(s->mem, HM_NMETHOD + 8, 0, 1);
+		cr_assert_eq(pwrite(s->mem, id % 2 ? "run" : "sun", 3, (off_t)(HM_BASE + HM_SYMBOLS + 6)), 3);
+		store(s->mem, HM_NMETHOD + 16 + 148, 0xff, 1);
+		store(s->mem, HM_NMETHOD + 8, 1, 1);
+		store(s->mem, HM_NMETHOD + 16 + 128, id, 4);
+		store(s->mem, HM_NMETHOD + 16 + 148, 0, 1);
+		usleep(100);
+	}
+	return NULL;
+}
+
+static bool has_name(const struct vm_record *x, const char *name)
+{
+	return memmem(x->names, x->found.name_bytes, name, strlen(name)) != NULL;
+}
+
+Test(hotspot_job, code_has_the_name_that_it_had_at_that_time)
+{
+	ONLY_ON_X86_64("the code");
+	/* the first one reads the name */
+	static const struct vm_wanted both[] = {{.address = HM_BASE + HM_METHOD, .wish = VM_WANT_METHOD},
+						{.address = HM_BASE + HM_NMETHOD_CODE, .wish = VM_WANT_CODE}};
+	_cleanup_hotspot_machine_ struct hotspot_machine m;
+	struct hotspot_process p = {.vm = {HM_STRUCTS, HM_TYPES}};
+	struct parser_session session = {0};
+	unsigned found[2] = {0}, wrong = 0;
+	struct replacing s = {0};
+	pthread_t thread;
+
+	hm_init(&m, false);
+	p.mem = s.mem = memory_file(&m);
+	cr_assert_eq(pthread_create(&thread, NULL, replace, &s), 0);
+	for (unsigned i = 0; i < 100000 && (found[0] < 100 || found[1] < 100); i++) {
+		_cleanup_buf_ struct buf answer = {0};
+		struct flat_reader from;
+		struct vm_record x = {0};
+
+		cr_assert_eq(hotspot_job_run(&session, &p, both, 2, &answer), 0);
+		from = flat_read(answer.data, answer.len);
+		cr_assert_eq(vm_record_next(&from, &x), 1);
+		memory_rows_fini(&x.rows);
+		cr_assert_eq(vm_record_next(&from, &x), 1);
+		if (x.found.answer == VM_CODE) {
+			found[x.found.compile_id % 2]++;
+			wrong += !has_name(&x, x.found.compile_id % 2 ? "Work.run" : "Work.sun");
+		}
+		memory_rows_fini(&x.rows);
+	}
+	s.stop = true;
+	pthread_join(thread, NULL);
+	parser_session_end(&session);
+	close(p.mem);
+	cr_expect(found[0] >= 100 && found[1] >= 100, "%u and %u", found[0], found[1]);
+	cr_expect_eq(wrong, 0, "%u of %u and %u", wrong, found[0], found[1]);
 }
 
 Test(hotspot_job, no_machine)

@@ -209,6 +209,10 @@ Test(hotspot, code_that_is_not_as_it_should_be)
 
 	hm_init(&m, false);
 	read_layout(&m, &l);
+	hm_put(&m, HM_NMETHOD + 16 + 148, 0xff, 1);
+	hm_changed(&m);
+	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -EAGAIN, "it is being written");
+	hm_put(&m, HM_NMETHOD + 16 + 148, 1, 1);
 	hm_put(&m, HM_NMETHOD + 16 + 40, HM_BASE + HM_NMETHOD + 0x10000, 8);
 	hm_changed(&m);
 	cr_expect_eq(hotspot_blob_find(m.memory, &l, at, &b), -ENOTSUP, "code behind its block");
