@@ -130,7 +130,8 @@ enum unwind_cfa {
 	 * A method that HotSpot interprets: stepped by the frame record, below which its other words lie
 	 * (JVM_FRAME_*), the address of its bytecode instruction `cfa` bytes from the record; while it
 	 * does not call, that is in REGISTER_JVM_BYTECODE. The frame has a head of RUNTIME_JVM with the
-	 * address of the method, and, if there is room, a word with FRAME_TAG_BYTECODE.
+	 * address of the method, and, if there is room, a word with FRAME_TAG_BYTECODE. If `cfa` is not
+	 * negative, it is one of enum unwind_entered.
 	 */
 	UNWIND_CFA_INTERPRETED,
 	/*
@@ -208,6 +209,16 @@ enum unwind_none {
 	UNWIND_NONE_FRAME_POINTER, /* steps by frame pointer */
 	UNWIND_NONE_PENDING,	   /* ends: user space is about to look at this code */
 	UNWIND_NONE_REFUSED,	   /* ends: the code has been looked at */
+};
+
+/*
+ * Where the return address is while HotSpot's interpreter enters a method. Its address is in
+ * REGISTER_JVM_METHOD, and the caller's stack pointer in REGISTER_JVM_BYTECODE.
+ */
+enum unwind_entered {
+	UNWIND_ENTERED_REGISTER, /* in `reg` */
+	UNWIND_ENTERED_STACK,	 /* at sp + fp * 8 */
+	UNWIND_ENTERED_RECORD, /* in the frame record; the caller's stack pointer is below that once it is pushed */
 };
 
 /* Where the caller's frame pointer is. */

@@ -18,6 +18,7 @@
 #define REGISTER_IP 32u
 #define REGISTER_INDEX 9u /* no rule has it */
 #define REGISTER_JVM_BYTECODE 22u
+#define REGISTER_JVM_METHOD 12u
 /*
  * An interpreted method calls with room for all of its operands below the ones that it has. The frame of an
  * interpreted callee takes that room, so that it lies above the caller's stack pointer, by less than:

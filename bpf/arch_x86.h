@@ -11,6 +11,7 @@
 #define REGISTER_IP 16u
 #define REGISTER_INDEX 9u
 #define REGISTER_JVM_BYTECODE 13u
+#define REGISTER_JVM_METHOD 3u
 #define JVM_SENDER_BELOW 0
 #define V8_ENTRY_EXIT (-64) /* from the frame record of an entry: what it has saved of the thread's state */
 #define REGISTERS_ALL 0x1ffffu

@@ -457,6 +457,62 @@ static __always_inline int step_switch(struct unwind_area *a)
 	return next;
 }
 
+/* Adds to an interpreted frame its method, and bytecode. The caller adds the frame itself. */
+static __always_inline void note_interpreted(struct unwind_area *a, __u64 method, __u64 bytecode)
+{
+	struct unwind_state *t = &a->state;
+	__u64 n = t->n;
+
+	BOUND(n, RECORD_FRAMES - 1);
+	a->frames[n] = frame_runtime_head(RUNTIME_JVM, 0, method);
+	if (t->ring || ++n >= t->limit)
+		return;
+	BOUND(n, RECORD_FRAMES - 1);
+	a->frames[n] = frame_native(FRAME_TAG_BYTECODE, bytecode);
+	t->n = (__u32)n;
+}
+
+static __always_inline int is_method(__u64 method)
+{
+	return method && !(method & 7) && !(method >> FRAME_VA_BITS);
+}
+
+/* A method that is about to be interpreted, and has no frame yet, or not all of one. */
+static __always_inline int step_entered(struct unwind_area *a)
+{
+	struct unwind_state *t = &a->state;
+	__u64 reg = t->rule.reg, ra, fp = t->fp, method, sender, where = t->sp + (__s64)t->rule.fp * 8;
+
+	if (!t->innermost)
+		return ENDING_NO_ROW;
+	if (!t->have_regs)
+		return NEXT_REGISTERS;
+	BOUND(reg, REGISTERS - 1);
+	ra = t->regs[reg];
+	method = t->regs[REGISTER_JVM_METHOD];
+	sender = t->regs[REGISTER_JVM_BYTECODE];
+	if (t->rule.cfa == UNWIND_ENTERED_RECORD) {
+		where = fp + FRAME_RECORD_RA;
+		if (t->sp <= fp + JVM_FRAME_SENDER_SP && stack_word(a, fp + JVM_FRAME_SENDER_SP, &sender))
+			return ENDING_NO_ROW;
+		if (stack_word(a, fp, &fp))
+			return ENDING_NO_ROW;
+	}
+	if (t->rule.cfa != UNWIND_ENTERED_REGISTER && stack_word(a, where, &ra))
+		return ENDING_NO_ROW;
+	ra = arch_strip_ip(ra, a->ip_signature);
+	if (!ra || !is_method(method) || sender & 7 || sender - t->sp >= JVM_FRAME_BYTES_MAX)
+		return ENDING_NO_ROW;
+	t->ip = ra - 1;
+	t->sp = sender;
+	t->fp = fp;
+	t->innermost = 0;
+	t->interrupted = 0;
+	t->fallback = 0;
+	note_interpreted(a, method, 0);
+	return NEXT_FRAMES;
+}
+
 /*
  * A method that HotSpot interprets. At the beginning of a method, and around a return, fp is still or
  * again that of another frame: then what the interpreter keeps below a record is not there, or the frame
@@ -465,16 +521,17 @@ static __always_inline int step_switch(struct unwind_area *a)
 static __always_inline int step_interpreted(struct unwind_area *a)
 {
 	struct unwind_state *t = &a->state;
-	__u64 fp = t->fp, n = t->n, method, last, sender, bytecode = 0;
+	__u64 fp = t->fp, method, last, sender, bytecode = 0;
 	int next;
 
+	if (t->rule.cfa >= 0)
+		return step_entered(a);
 	window_around(a, fp + JVM_FRAME_METHOD);
 	/* below the stack pointer is what another frame has left there */
 	if (fp & 7 || fp + JVM_FRAME_METHOD < t->sp || stack_word(a, fp + JVM_FRAME_METHOD, &method) ||
 	    stack_word(a, fp + JVM_FRAME_LAST_SP, &last) || stack_word(a, fp + JVM_FRAME_SENDER_SP, &sender))
 		return ENDING_NO_ROW;
-	if (!method || method & 7 || method >> FRAME_VA_BITS || sender & 7 ||
-	    sender + JVM_SENDER_BELOW - fp >= JVM_FRAME_BYTES_MAX)
+	if (!is_method(method) || sender & 7 || sender + JVM_SENDER_BELOW - fp >= JVM_FRAME_BYTES_MAX)
 		return ENDING_NO_ROW;
 	if (last && fp - last >= JVM_FRAME_BYTES_MAX && 0 - last >= JVM_FRAME_BYTES_MAX)
 		return ENDING_NO_ROW;
@@ -491,13 +548,7 @@ static __always_inline int step_interpreted(struct unwind_area *a)
 	if (sender > t->sp) /* a method handle's caller has pushed more than its callee gets */
 		t->sp = sender;
 	t->fallback = 0;
-	BOUND(n, RECORD_FRAMES - 1);
-	a->frames[n] = frame_runtime_head(RUNTIME_JVM, 0, method);
-	if (!t->ring && ++n < t->limit) {
-		BOUND(n, RECORD_FRAMES - 1);
-		a->frames[n] = frame_native(FRAME_TAG_BYTECODE, bytecode);
-		t->n = (__u32)n; /* the caller adds the frame itself */
-	}
+	note_interpreted(a, method, bytecode);
 	return NEXT_FRAMES;
 }
 

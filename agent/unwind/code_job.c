@@ -43,7 +43,7 @@ const struct parser_operation code_operation = {
 static bool row_valid(const struct memory_row *row, const struct memory_row *before, uint32_t n)
 {
 	return row->off < n && (before ? row->off > before->off : row->off == 0) &&
-	       row->rule.cfa_kind <= CFA_ALIGNED && row->rule.fp.kind <= REG_UNSUPPORTED &&
+	       row->rule.cfa_kind <= CFA_ENTERED && row->rule.fp.kind <= REG_UNSUPPORTED &&
 	       row->rule.ra.kind <= REG_UNSUPPORTED;
 }
 

@@ -89,6 +89,7 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 {
 	const struct hotspot_blob *b = &k->blob;
 	struct memory_code code = {.va = b->start, .n = (uint32_t)(b->end - b->start), .function = true};
+	struct hotspot_entry entries[HOTSPOT_ENTRIES_MAX];
 	_cleanup_free_ uint8_t *bytes = NULL;
 	int r;
 
@@ -99,6 +100,10 @@ static int make_rows(struct look *k, struct memory_rows *ret)
 		return -ENOMEM;
 	r = vm_read(&k->memory, bytes, b->start, code.n);
 	code.code = bytes;
+	if (r == 0 && b->kind == HOTSPOT_CODE_INTERPRETER)
+		return hotspot_interpreter_rows(
+			ret, &code, b->frame_bytes, entries,
+			hotspot_entries_read(&k->memory, &k->layout, b, entries, HOTSPOT_ENTRIES_MAX));
 	return r == 0 ? hotspot_rows_make(ret, &code, b->kind, b->frame_bytes) : r;
 }
 

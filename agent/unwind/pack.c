@@ -20,6 +20,20 @@ static bool pack_pair(int32_t off, int32_t add, int32_t *ret)
 	return true;
 }
 
+static bool pack_entered(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
+{
+	ret->kind = UNWIND_CFA_INTERPRETED;
+	if (r->ra.kind == REG_REGISTER) {
+		ret->cfa = UNWIND_ENTERED_REGISTER;
+		ret->reg = r->ra.reg;
+		return r->ra.reg < RULE_REGISTERS;
+	}
+	ret->cfa = r->cfa_reg == arch->fp ? UNWIND_ENTERED_RECORD : UNWIND_ENTERED_STACK;
+	ret->fp = (int16_t)(r->cfa_off / 8);
+	return (r->cfa_reg == arch->fp || r->cfa_reg == arch->sp) && r->cfa_off % 8 == 0 &&
+	       fits_s16(r->cfa_off / 8);
+}
+
 static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, struct unwind_rule *ret)
 {
 	switch ((enum cfa_kind)r->cfa_kind) {
@@ -61,6 +75,8 @@ static bool pack_cfa(const struct elf_rule *r, const struct elf_arch *arch, stru
 		ret->kind = UNWIND_CFA_INTERPRETED;
 		ret->cfa = r->cfa_off;
 		return true;
+	case CFA_ENTERED:
+		return pack_entered(r, arch, ret);
 	case CFA_KEPT:
 		ret->kind = UNWIND_CFA_KEPT;
 		ret->fp = r->fp.kind == REG_SAME ? (int16_t)r->fp.off : 0;

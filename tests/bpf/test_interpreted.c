@@ -145,3 +145,108 @@ Test(interpreted, steps)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		check(&cases[i]);
 }
+
+/* Where the interpreter enters a method. A rule, and where the return address is. */
+struct entered_case {
+	const char *name;
+	struct elf_rule rule;
+	uint64_t fp, ra_at;
+	uint64_t sender; /* on the stack, at fp - 8; 0: it is in its register */
+	uint64_t method;
+	int ending;
+};
+
+static const struct entered_case entered[] = {
+	{"on top of the stack",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_SP},
+	 SP + 0x200,
+	 SP,
+	 .method = METHOD},
+	{"below what was pushed",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_SP, .cfa_off = 8},
+	 SP + 0x200,
+	 SP + 8,
+	 .method = METHOD},
+	{"in a register",
+	 {.cfa_kind = CFA_ENTERED, .ra = {.kind = REG_REGISTER, .reg = 0}},
+	 SP + 0x200,
+	 .method = METHOD},
+	{"in the record",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_FP, .cfa_off = 8},
+	 SP,
+	 SP + 8,
+	 .method = METHOD},
+	{"in the record, and the stack pointer is on the stack",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_FP, .cfa_off = 8},
+	 SP + 8,
+	 SP + 16,
+	 SP + 64,
+	 METHOD,
+	 0},
+	{"no method",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_SP},
+	 SP + 0x200,
+	 SP,
+	 .ending = ENDING_NO_ROW},
+	{"a method that is not aligned",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_SP},
+	 SP + 0x200,
+	 SP,
+	 .method = METHOD + 4,
+	 .ending = ENDING_NO_ROW},
+	{"a caller far away",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_FP, .cfa_off = 8},
+	 SP + 8,
+	 SP + 16,
+	 SP + 64 + (1ull << 32),
+	 METHOD,
+	 ENDING_NO_ROW},
+	{"a caller below",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_FP, .cfa_off = 8},
+	 SP + 8,
+	 SP + 16,
+	 SP - 8,
+	 METHOD,
+	 ENDING_NO_ROW},
+	{"no return address",
+	 {.cfa_kind = CFA_ENTERED, .cfa_reg = DWARF_SP},
+	 SP + 0x200,
+	 .method = METHOD,
+	 .ending = ENDING_NO_ROW},
+};
+
+Test(interpreted, enters_a_method)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(entered); i++) {
+		const struct entered_case *c = &entered[i];
+		const struct machine_row rows[] = {{INTERPRETER - BIAS, c->rule},
+						   {COMPILED - BIAS, RULE_SP(32)},
+						   {ROOT - BIAS, RULE_ROOT},
+						   {ROOT - BIAS + 0x100, RULE_NONE}};
+		_cleanup_machine_ struct machine *m = machine_new();
+		int ending;
+
+		machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+		m->mappings[m->n_mappings - 1].end = BIAS + 0x2000;
+		machine_memory(m, STACK, MACHINE_PAGE);
+		m->regs[0] = COMPILED + 9;
+		m->regs[REGISTER_JVM_METHOD] = c->method;
+		m->regs[REGISTER_JVM_BYTECODE] = SP + 64;
+		if (c->ra_at)
+			machine_poke(m, c->ra_at, COMPILED + 9);
+		if (c->sender) {
+			m->regs[REGISTER_JVM_BYTECODE] = 0;
+			machine_poke(m, c->fp - 8, c->sender);
+		}
+		machine_poke(m, SP + 64 + 24, ROOT + 1);
+		ending = machine_unwind(m, INTERPRETER, SP, c->fp, 64);
+		cr_expect_eq(ending, c->ending ?: ENDING_ROOT, "%s: ended \"%s\"", c->name,
+			     ending_text(ending));
+		if (c->ending)
+			continue;
+		cr_assert_eq(m->area.state.n, 4, "%s: %u", c->name, m->area.state.n);
+		cr_expect_eq(m->area.frames[0], frame_runtime_head(RUNTIME_JVM, 0, METHOD), "%s", c->name);
+		cr_expect_eq(m->area.frames[1], frame_native(FRAME_TAG_BYTECODE, 0), "%s", c->name);
+		cr_expect_eq(m->area.frames[2], frame_native(FILE_INDEX, COMPILED + 8 - BIAS), "%s", c->name);
+	}
+}

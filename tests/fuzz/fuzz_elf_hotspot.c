@@ -24,6 +24,7 @@ static void look_at_code(struct hotspot_machine *m, const struct hotspot_layout 
 			 const struct hotspot_blob *b)
 {
 	struct memory_code code = {.va = b->start, .n = (uint32_t)(b->end - b->start), .function = true};
+	struct hotspot_entry entries[HOTSPOT_ENTRIES_MAX];
 	struct memory_rows rows = {0};
 	uint8_t *bytes;
 
@@ -33,7 +34,11 @@ static void look_at_code(struct hotspot_machine *m, const struct hotspot_layout 
 	bytes = malloc(code.n);
 	code.code = bytes;
 	if (bytes && vm_read(m->memory, bytes, b->start, code.n) == 0 &&
-	    hotspot_rows_make(&rows, &code, b->kind, b->frame_bytes) == 0)
+	    (b->kind == HOTSPOT_CODE_INTERPRETER
+		     ? hotspot_interpreter_rows(
+			       &rows, &code, b->frame_bytes, entries,
+			       hotspot_entries_read(m->memory, l, b, entries, HOTSPOT_ENTRIES_MAX))
+		     : hotspot_rows_make(&rows, &code, b->kind, b->frame_bytes)) == 0)
 		for (size_t i = 0; i < rows.n; i++)
 			require(rows.v[i].off < code.n &&
 				(i ? rows.v[i].off > rows.v[i - 1].off : !rows.v[i].off));
@@ -46,7 +51,6 @@ static void look_at_code(struct hotspot_machine *m, const struct hotspot_layout 
 				(i ? rows.v[i].off > rows.v[i - 1].off : !rows.v[i].off));
 	memory_rows_fini(&rows);
 	free(bytes);
-	(void)l;
 }
 
 static void look_at_scopes(struct hotspot_machine *m, const struct hotspot_layout *l,

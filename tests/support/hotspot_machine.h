@@ -30,7 +30,8 @@
 #define HM_HEAP 0x8300u	  /* CodeHeap */
 #define HM_SEGMAP 0x8800u /* a byte for each of the heap's segments */
 #define HM_VERSION 0x8900u
-#define HM_CODE 0x10000u /* the heap: segments of 128 bytes */
+#define HM_CODELETS 0x8a00u /* the pointer to the StubQueue; then that */
+#define HM_CODE 0x10000u    /* the heap: segments of 128 bytes */
 #define HM_NMETHOD (HM_CODE + 0x80)
 #define HM_NMETHOD_CODE (HM_NMETHOD + 0x200)
 #define HM_INTERPRETER (HM_CODE + 0x800)
@@ -149,6 +150,11 @@ static inline void hm_tables(struct hotspot_machine *m)
 		{"ConstantPool", "_length", "int", 60, 0},
 		{"ConstantPool", "_source_file_name_index", "u2", 54, 0},
 		{"Klass", "_name", "Symbol*", 24, 0},
+		{"StubQueue", "_stub_buffer", "address", 8, 0},
+		{"StubQueue", "_buffer_limit", "int", 20, 0},
+		{"StubQueue", "_number_of_stubs", "int", 32, 0},
+		{"InterpreterCodelet", "_size", "int", 8, 0},
+		{"InterpreterCodelet", "_description", "const char*", 0, 0},
 		{"Symbol", "_length", "u2", 4, 0},
 		{"Symbol", "_body[0]", "u1", 6, 0},
 	};
@@ -173,6 +179,23 @@ static inline void hm_tables(struct hotspot_machine *m)
 	hm_type(m, "ConstMethod", 48);
 	hm_type(m, "ConstantPool", 72);
 	hm_type(m, "PcDesc", 16);
+}
+
+/* In the interpreter, two codelets. */
+static inline void hm_codelets(struct hotspot_machine *m)
+{
+	const uint32_t queue = HM_CODELETS + 0x20;
+
+	hm_type(m, "InterpreterCodelet", 16);
+	hm_field(m, "AbstractInterpreter", "_code", "StubQueue*", 0, HM_BASE + HM_CODELETS);
+	hm_put(m, HM_CODELETS, HM_BASE + queue, 8);
+	hm_put(m, queue + 8, HM_BASE + HM_INTERPRETER + 0x40, 8);
+	hm_put(m, queue + 20, 0xa0, 4);
+	hm_put(m, queue + 32, 2, 4);
+	hm_put(m, HM_INTERPRETER + 0x40, hm_string(m, "return entry points"), 8);
+	hm_put(m, HM_INTERPRETER + 0x48, 0x40, 4);
+	hm_put(m, HM_INTERPRETER + 0x80, hm_string(m, "method entry point (kind = native)"), 8);
+	hm_put(m, HM_INTERPRETER + 0x88, 0x60, 4);
 }
 
 /*
@@ -310,6 +333,7 @@ static inline void hm_init(struct hotspot_machine *m, bool outside)
 	hm_heap(m);
 	hm_blob(m, HM_NMETHOD, "nmethod", 4, HM_NMETHOD_CODE, HM_NMETHOD_CODE + sizeof code);
 	hm_blob(m, HM_CODE + 15 * 128, "Interpreter", 0, HM_INTERPRETER, HM_INTERPRETER + 0x300);
+	hm_codelets(m);
 	memcpy(m->bytes + HM_NMETHOD_CODE, code, sizeof code);
 	hm_names(m);
 	hm_debug_data(m);

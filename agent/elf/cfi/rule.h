@@ -45,6 +45,12 @@ enum cfa_kind {
 	CFA_KEPT,
 	/* reg + off + 0, 16, 32 or 48: the stack was aligned to 64; one of them has a return address */
 	CFA_ALIGNED,
+	/*
+	 * HotSpot's interpreter enters a method, whose frame does not stand yet, in the innermost frame: the
+	 * return address is in a register (ra), or at reg + off, reg being the stack pointer, or the frame
+	 * pointer if that has the frame record already
+	 */
+	CFA_ENTERED,
 };
 
 /* What an unwinder does at a CFA_NONE. */

@@ -44,6 +44,14 @@ void rule_format_cfa(char ret[RULE_FORMAT_MAX], uint16_t machine, const struct e
 	case CFA_INTERPRETED:
 		snprintf(ret, RULE_FORMAT_MAX, "interpreted");
 		return;
+	case CFA_ENTERED:
+		if (rule->ra.kind == REG_REGISTER) {
+			elf_register_name(reg, machine, rule->ra.reg);
+			snprintf(ret, RULE_FORMAT_MAX, "entered(%s)", reg);
+			return;
+		}
+		snprintf(ret, RULE_FORMAT_MAX, "entered(%s%+d)", reg, rule->cfa_off);
+		return;
 	case CFA_KEPT:
 		snprintf(ret, RULE_FORMAT_MAX, "kept(%s,%d)%s", reg, rule->cfa_off, add);
 		return;

@@ -16,6 +16,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/elf/code/a64_hotspot.h"
+#include "agent/elf/code/hotspot_entries.h"
 #include "agent/elf/code/hotspot_targets.h"
 #include "agent/elf/code/x86.h"
 
@@ -452,14 +453,10 @@ static int make_x86(struct memory_rows *ret, const struct memory_code *code, enu
 int hotspot_rows_make(struct memory_rows *ret, const struct memory_code *code, enum hotspot_code_kind kind,
 		      uint32_t frame_bytes)
 {
-	const struct elf_rule interpreted = {.cfa_kind = CFA_INTERPRETED, .cfa_off = -(int32_t)frame_bytes};
-
 	if (!code->n || code->n > MEMORY_CODE_MAX || frame_bytes > FRAME_MAX)
 		return -EFBIG;
-	if (kind == HOTSPOT_CODE_INTERPRETER) {
-		*ret = (struct memory_rows){0};
-		return memory_rows_add(ret, 0, &interpreted);
-	}
+	if (kind == HOTSPOT_CODE_INTERPRETER)
+		return hotspot_interpreter_rows(ret, code, frame_bytes, NULL, 0);
 	switch (memory_rows_machine()) {
 	case EM_X86_64:
 		return make_x86(ret, code, kind, frame_bytes);

@@ -15,6 +15,9 @@
 #define FRAME_WORDS_MAX (1u << 17)
 #define NOT_INSTALLED 0xffu /* a state of compiled methods from JDK 9 on: it is not complete yet */
 #define CODE_BYTES_MAX (64u << 20)
+#define CODELETS_MAX 4096u
+#define CODELET_ALIGN 32u /* of a codelet's code (CodeEntryAlignment), unless an option says otherwise */
+#define ENTRY_TEXT "method entry point"
 #define BYTECODE_SLOT_8 56u /* of the interpreter of JDK 8, below a frame record: see struct elf_arch */
 
 /* A code heap: [low, high) is in use, [low, limit) is reserved. */
@@ -310,4 +313,49 @@ bool hotspot_is_empty(struct vm_memory *m, const struct hotspot_layout *l, uint6
 	while (address < end && block_find(m, l, &heap, address, &block) == -ENODATA)
 		address = (address | ((1ull << heap.shift) - 1)) + 1;
 	return address >= end;
+}
+
+/* The code of the codelet at an address. 1: it is an entry; 0: it is none; -ENODATA: it is no codelet. */
+static int next_codelet(struct vm_memory *m, const struct hotspot_layout *l, const struct hotspot_blob *b,
+			uint64_t at, uint64_t *ret_bytes, struct hotspot_entry *ret)
+{
+	const uint64_t code = (at + l->codelet_bytes + CODELET_ALIGN - 1) & ~(CODELET_ALIGN - 1ull);
+	char text[sizeof ENTRY_TEXT] = "";
+	uint64_t text_at = 0, bytes = 0;
+	int r = hotspot_get(m, l, at, HOTSPOT_CODELET_SIZE, &bytes);
+
+	if (r == 0)
+		r = hotspot_get(m, l, at, HOTSPOT_CODELET_TEXT, &text_at);
+	if (r == 0)
+		r = vm_read_string(m, text, sizeof text, text_at);
+	if (r < 0 || code < b->start || bytes <= code - at || bytes > b->end - at)
+		return -ENODATA;
+	*ret_bytes = bytes;
+	*ret = (struct hotspot_entry){(uint32_t)(code - b->start), (uint32_t)(at + bytes - b->start)};
+	return strcmp(text, ENTRY_TEXT) == 0;
+}
+
+size_t hotspot_entries_read(struct vm_memory *m, const struct hotspot_layout *l, const struct hotspot_blob *b,
+			    struct hotspot_entry *ret, size_t max)
+{
+	uint64_t queue = 0, at = 0, limit = 0, stubs = 0, bytes = 0;
+	size_t n = 0;
+	int r = l->codelets && l->codelet_bytes ? vm_read_number(m, &queue, l->codelets, 8) : -ENOTSUP;
+
+	if (r == 0)
+		r = hotspot_get(m, l, queue, HOTSPOT_QUEUE_BUFFER, &at);
+	if (r == 0)
+		r = hotspot_get(m, l, queue, HOTSPOT_QUEUE_LIMIT, &limit);
+	if (r == 0)
+		r = hotspot_get(m, l, queue, HOTSPOT_QUEUE_STUBS, &stubs);
+	if (r < 0 || at < b->start || at >= b->end)
+		return 0;
+	limit = limit < b->end - at ? at + limit : b->end;
+	for (uint64_t i = 0; i < stubs && i < CODELETS_MAX && at < limit && n < max; i++, at += bytes) {
+		r = next_codelet(m, l, b, at, &bytes, &ret[n]);
+		if (r < 0)
+			break;
+		n += (size_t)r;
+	}
+	return n;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/elf/code/hotspot_entries.h"
 #include "agent/elf/code/hotspot_rows.h"
 #include "agent/elf/runtime/vm_memory.h"
 
@@ -40,6 +41,12 @@ int hotspot_blob_find(struct vm_memory *m, const struct hotspot_layout *l, uint6
  * -EAGAIN as above; -ENOTSUP: they are not as they should be; errors of vm_read.
  */
 int hotspot_heaps_read(struct code_heaps *ret, struct vm_memory *m, const struct hotspot_layout *l);
+/*
+ * The code of the interpreter by which methods are entered, in ascending order. Returns their number, `max`
+ * at most; 0: none, or they are not known.
+ */
+size_t hotspot_entries_read(struct vm_memory *m, const struct hotspot_layout *l, const struct hotspot_blob *b,
+			    struct hotspot_entry *ret, size_t max);
 /* Whether there is no code anywhere in [start, end) of a heap, MEMORY_CODE_MAX bytes at most. */
 bool hotspot_is_empty(struct vm_memory *m, const struct hotspot_layout *l, uint64_t start, uint64_t end);
 

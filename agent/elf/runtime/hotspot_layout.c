@@ -39,8 +39,8 @@ static const struct {
 
 /* What was found of statics. */
 struct statics {
-	uint64_t heaps, heap, counters; /* variables */
-	uint64_t jdk, vm_major;		/* the version's: a structure, and a number */
+	uint64_t heaps, heap, counters, codelets; /* variables */
+	uint64_t jdk, vm_major;			  /* the version's: a structure, and a number */
 };
 
 /* The width of a type, by its name in C++; 0: a structure. */
@@ -74,6 +74,7 @@ static void note_static(struct statics *s, const char *type, const char *name, u
 	} wanted[] = {{"CodeCache", "_heaps", &s->heaps},
 		      {"CodeCache", "_heap", &s->heap},
 		      {"PerfMemory", "_start", &s->counters},
+		      {"AbstractInterpreter", "_code", &s->codelets},
 		      {"JDK_Version", "_current", &s->jdk},
 		      {"Abstract_VM_Version", "_vm_major_version", &s->vm_major}};
 
@@ -136,7 +137,8 @@ static int read_types(struct hotspot_layout *l, struct vm_memory *m, uint64_t ta
 	} wanted[] = {{"HeapBlock", &l->block_bytes},
 		      {"ConstMethod", &l->method_bytes},
 		      {"ConstantPool", &l->pool_bytes},
-		      {"PcDesc", &l->pc_bytes}};
+		      {"PcDesc", &l->pc_bytes},
+		      {"InterpreterCodelet", &l->codelet_bytes}};
 
 	for (unsigned i = 0; i < ENTRIES_MAX; i++) {
 		char name[NAME_MAX_BYTES];
@@ -198,6 +200,7 @@ int hotspot_layout_read(struct hotspot_layout *ret, struct vm_memory *m, uint64_
 	l.single = !s.heaps;
 	l.heaps = s.heaps ?: s.heap;
 	l.counters = s.counters;
+	l.codelets = s.codelets;
 	if (!hotspot_layout_valid(&l))
 		return -ENOTSUP;
 	*ret = l;
@@ -262,7 +265,8 @@ bool hotspot_layout_valid(const struct hotspot_layout *l)
 	       (hotspot_has(l, HOTSPOT_SYMBOL_BODY) || hotspot_has(l, HOTSPOT_SYMBOL_BODY_OLD)) &&
 	       l->block_bytes && l->block_bytes <= BYTES_MAX && l->method_bytes &&
 	       l->method_bytes <= BYTES_MAX && l->pool_bytes && l->pool_bytes <= BYTES_MAX &&
-	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && hotspot_heaps_valid(&l->code) && !l->zero;
+	       l->pc_bytes >= 8 && l->pc_bytes <= BYTES_MAX && l->codelet_bytes <= BYTES_MAX &&
+	       hotspot_heaps_valid(&l->code) && !l->zero;
 }
 
 int hotspot_get(struct vm_memory *m, const struct hotspot_layout *l, uint64_t object,

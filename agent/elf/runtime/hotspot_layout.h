@@ -67,7 +67,12 @@ struct vm_memory;
 	X(SYMBOL_LENGTH_NEW, "Symbol", "_length_and_refcount")     \
 	X(SYMBOL_BODY, "Symbol", "_body[0]")                       \
 	X(SYMBOL_BODY_OLD, "Symbol", "_body")                      \
-	X(VERSION_MAJOR, "JDK_Version", "_major")
+	X(VERSION_MAJOR, "JDK_Version", "_major")                  \
+	X(QUEUE_BUFFER, "StubQueue", "_stub_buffer")               \
+	X(QUEUE_LIMIT, "StubQueue", "_buffer_limit")               \
+	X(QUEUE_STUBS, "StubQueue", "_number_of_stubs")            \
+	X(CODELET_SIZE, "InterpreterCodelet", "_size")             \
+	X(CODELET_TEXT, "InterpreterCodelet", "_description")
 
 enum hotspot_field_name {
 #define X(name, type, field) HOTSPOT_##name,
@@ -86,6 +91,7 @@ struct hotspot_field {
 struct hotspot_layout {
 	uint64_t heaps;	   /* process address of the pointer to the code heap, or to the array of them */
 	uint64_t counters; /* the same of that to the performance counters; 0: there are none */
+	uint64_t codelets; /* the same of that to the interpreter's StubQueue; 0: it is not known */
 	struct hotspot_unloads unloads;
 	struct code_heaps code; /* hotspot_heaps_read(); the names are 0 until such code was found */
 	/* hotspot_unloads_read() before and after the last job has looked at anything */
@@ -93,6 +99,7 @@ struct hotspot_layout {
 	uint32_t version;					  /* of the JDK, 8 and later */
 	uint32_t single;					  /* there is one code heap: JDK 8 */
 	uint32_t block_bytes, method_bytes, pool_bytes, pc_bytes; /* sizes of objects */
+	uint32_t codelet_bytes;					  /* the same; 0: it is not known */
 	struct hotspot_field fields[HOTSPOT_FIELDS_N];
 	uint16_t zero;
 };

@@ -182,6 +182,33 @@ Test(hotspot, code)
 	}
 }
 
+Test(hotspot, entries_of_the_interpreter)
+{
+	struct hotspot_entry entries[4];
+	_cleanup_hotspot_machine_ struct hotspot_machine m;
+	struct hotspot_layout l;
+	struct hotspot_blob b;
+
+	hm_init(&m, false);
+	read_layout(&m, &l);
+	cr_assert_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_INTERPRETER, &b), 0);
+	cr_assert_eq(hotspot_entries_read(m.memory, &l, &b, entries, ARRAY_SIZE(entries)), 1);
+	cr_expect_eq(entries[0].start, 0xa0, "its code is aligned");
+	cr_expect_eq(entries[0].end, 0xe0);
+	cr_expect_eq(hotspot_entries_read(m.memory, &l, &b, entries, 0), 0);
+	hm_put(&m, HM_INTERPRETER + 0x88, 0x1000, 4);
+	hm_changed(&m);
+	cr_expect_eq(hotspot_entries_read(m.memory, &l, &b, entries, 4), 0, "it ends behind the interpreter");
+	hm_put(&m, HM_INTERPRETER + 0x88, 0x20, 4);
+	hm_changed(&m);
+	cr_expect_eq(hotspot_entries_read(m.memory, &l, &b, entries, 4), 0, "it has no code");
+	hm_put(&m, HM_CODELETS, HM_BASE + HM_BYTES, 8);
+	hm_changed(&m);
+	cr_expect_eq(hotspot_entries_read(m.memory, &l, &b, entries, 4), 0, "there is no queue");
+	l.codelets = 0;
+	cr_expect_eq(hotspot_entries_read(m.memory, &l, &b, entries, 4), 0, "nor is it known");
+}
+
 Test(hotspot, places_without_code)
 {
 	const uint64_t free = HM_BASE + HM_CODE, method = HM_BASE + HM_NMETHOD_CODE;
