@@ -42,13 +42,14 @@ struct part_row {
 };
 
 /*
- * A part whose code was not understood is analysed again after a while: the runtime may list it meanwhile, or
- * more of it may be there.
+ * A part whose code was not understood, or not known to the virtual machine, is looked at again after a
+ * while: the runtime may list it meanwhile, or more of it may be there.
  */
 struct part {
 	uint64_t start, end, hash;  /* of its bytes */
-	uint64_t wait_ns, again_ns; /* not understood: how long it waits, and until when; 0: it was */
+	uint64_t wait_ns, again_ns; /* how long it waits, and until when; 0: it is known */
 	bool open;		    /* it has waited long enough */
+	bool refused;		    /* not understood */
 	bool vm;		    /* a piece of a virtual machine's code, which knows when it has changed */
 	bool freed; /* of these, one that may be freed at any time: somebody waits for checks */
 	bool stays; /* of a HotSpot's, one that is never freed */
@@ -352,6 +353,15 @@ static void part_drop(struct generated *g, size_t i)
 }
 
 /*
+ * Whether a virtual machine may have rows and names for what it does not know now: it may be about to make
+ * the code, or the parser process had no time. V8 has no rows of its own.
+ */
+static bool is_guess(const struct generated *g)
+{
+	return g->vm.vm.kind != VM_NONE && g->vm.vm.kind != VM_V8 && !g->vm.refused;
+}
+
+/*
  * Adds a part of the rows [first, end) of `from`; `code` are its bytes, which are not needed for a part
  * that is not compared with the memory.
  */
@@ -391,7 +401,8 @@ static int part_add(struct generated *g, const struct memory_code *code, const s
 		wait_ns = g->parts[at]->wait_ns > wait_ns ? g->parts[at]->wait_ns : wait_ns;
 		part_drop(g, at);
 	}
-	if (n == 1 && is_refused(&from->v[first])) {
+	p->refused = n == 1 && is_refused(&from->v[first]);
+	if (p->refused || is_guess(g)) {
 		p->wait_ns = wait_ns ? wait_ns * 2 : WAIT_MIN_NS;
 		p->wait_ns = p->wait_ns < WAIT_MAX_NS ? p->wait_ns : WAIT_MAX_NS;
 		p->again_ns = g->now_ns + p->wait_ns;
@@ -430,7 +441,7 @@ static int range_add(struct generated *g, const struct memory_code *code, const 
 /* The index of the first part from the index `i` on with rows that are known; g->n: there is none. */
 static size_t known_from(const struct generated *g, size_t i)
 {
-	while (i < g->n && (g->parts[i]->open || g->parts[i]->again_ns))
+	while (i < g->n && (g->parts[i]->open || g->parts[i]->refused))
 		i++;
 	return i;
 }
@@ -726,6 +737,7 @@ static int take_code(struct generated *g, const struct vm_record *x)
 		return r;
 	p = g->parts[parts_from(g, f->address)];
 	p->vm = true;
+	p->wait_ns = 0;
 	p->freed = f->freed;
 	p->stays = g->vm.vm.kind == VM_HOTSPOT && !hotspot_is_freed((enum hotspot_code_kind)f->kind);
 	p->compile_id = f->compile_id;

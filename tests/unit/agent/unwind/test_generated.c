@@ -362,6 +362,46 @@ Test(generated, virtual_machine_that_is_known_late)
 	munmap(memory, BM_BYTES);
 }
 
+/* What it does not know is analysed by its bytes, and looked at again after a second: it may know it then. */
+Test(generated, code_that_a_virtual_machine_does_not_know_yet)
+{
+	ONLY_ON_X86_64("the code");
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+	const uint64_t inside = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12; /* behind `sub rsp, 16` */
+	_cleanup_scene_ struct scene *s = scene_new();
+	struct generated_request q = {.address = inside, .low = BM_BASE, .high = BM_BASE + BM_BYTES};
+	uint8_t *memory = mmap((void *)BM_BASE, BM_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+	struct beam_machine m;
+
+	cr_assert_eq(memory, (uint8_t *)BM_BASE);
+	bm_init(&m);
+	q.vm = (struct vm){.kind = VM_BEAM, .beam = m.vm};
+	memcpy(memory, m.bytes, BM_BYTES);
+	s->from = BM_BASE;
+	q.address = inside + BM_FUNCTION_BYTES;
+	unwind_tables_request(s->w.tables, s->index, &q);
+	build(s);
+	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "another function");
+	memset(memory + BM_MODULE, 0, 8); /* no functions any more */
+	q.address = inside;
+	unwind_tables_request(s->w.tables, s->index, &q);
+	build(s);
+	cr_expect_neq(cfa_at(s, inside - BM_BASE), -1, "analysed by its bytes");
+	cr_expect_null(generated_found(world_table(&s->w, s->index)->generated));
+	memcpy(memory, m.bytes, BM_BYTES);
+	usleep(1100 * 1000);
+	world_table(&s->w, s->index)->checked_ns = 0;
+	unwind_tables_touch(s->w.tables, s->index, clock_mono_ns());
+	build(s);
+	cr_expect_eq(cfa_at(s, inside - BM_BASE), -1, "to be looked at again");
+	unwind_tables_request(s->w.tables, s->index, &q);
+	build(s);
+	cr_expect_eq(cfa_at(s, inside - BM_BASE), 24);
+	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "with its name");
+	bm_free(&m);
+	munmap(memory, BM_BYTES);
+}
+
 /* One that is never ready is waited for some seconds; then its code is analysed like any other. */
 Test(generated, virtual_machine_that_never_is_ready)
 {
