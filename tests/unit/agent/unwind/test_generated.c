@@ -301,6 +301,53 @@ Test(generated, ended_process)
 	cr_expect_eq(cfa_at(s, 9 * PAGE), -2, "and nothing more will be");
 }
 
+/* The process is a virtual machine for Erlang, too. */
+struct beam_scene {
+	struct scene *s;
+	struct beam_machine m;
+	uint8_t *memory;	    /* a copy of its bytes */
+	struct generated_request q; /* of an instruction of its first function, behind `sub rsp, 16` */
+};
+
+static void beam_scene_new(struct beam_scene *b)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+
+	*b = (struct beam_scene){
+		.s = scene_new(),
+		.memory = mmap((void *)BM_BASE, BM_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0)};
+	cr_assert_eq(b->memory, (uint8_t *)BM_BASE);
+	bm_init(&b->m);
+	memcpy(b->memory, b->m.bytes, BM_BYTES);
+	b->s->from = BM_BASE;
+	b->q = (struct generated_request){.address = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12,
+					  .low = BM_BASE,
+					  .high = BM_BASE + BM_BYTES,
+					  .vm = {.kind = VM_BEAM, .beam = b->m.vm}};
+}
+
+static void beam_scene_free(struct beam_scene *b)
+{
+	bm_free(&b->m);
+	munmap(b->memory, BM_BYTES);
+	scene_free(&b->s);
+}
+
+#define _cleanup_beam_scene_ _cleanup_(beam_scene_free)
+
+/* Has the code at the request's address looked at. The CFA there, as cfa_at(). */
+static int look_at_beam(struct beam_scene *b)
+{
+	unwind_tables_request(b->s->w.tables, b->s->index, &b->q);
+	build(b->s);
+	return cfa_at(b->s, b->q.address - BM_BASE);
+}
+
+static bool has_names(const struct beam_scene *b)
+{
+	return generated_found(world_table(&b->s->w, b->s->index)->generated) != NULL;
+}
+
 /*
  * While a virtual machine starts, nothing is said of its code: what it knows of it would never be
  * requested then.
@@ -308,98 +355,54 @@ Test(generated, ended_process)
 Test(generated, virtual_machine_that_is_not_ready)
 {
 	ONLY_ON_X86_64("the code");
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-	const uint64_t inside = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12; /* behind `sub rsp, 16` */
-	_cleanup_scene_ struct scene *s = scene_new();
-	struct generated_request q = {.address = inside, .low = BM_BASE, .high = BM_BASE + BM_BYTES};
-	uint8_t *memory = mmap((void *)BM_BASE, BM_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
-	struct beam_machine m;
+	_cleanup_beam_scene_ struct beam_scene b;
 
-	cr_assert_eq(memory, (uint8_t *)BM_BASE);
-	bm_init(&m);
-	q.vm = (struct vm){.kind = VM_BEAM, .beam = m.vm};
-	memcpy(memory, m.bytes, BM_BYTES);
-	memset(memory + BM_RANGES, 0, 96);
-	s->from = BM_BASE;
-	unwind_tables_request(s->w.tables, s->index, &q);
-	build(s);
-	cr_expect_eq(cfa_at(s, inside - BM_BASE), -1, "it is not analysed by its bytes alone");
-	cr_expect_gt(world_table(&s->w, s->index)->not_before_ns, clock_mono_ns(), "not at once again");
-	memcpy(memory + BM_RANGES, m.bytes + BM_RANGES, 96);
-	unwind_tables_request(s->w.tables, s->index, &q);
-	build(s);
-	cr_expect_eq(cfa_at(s, inside - BM_BASE), 24);
-	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "with its name");
-	bm_free(&m);
-	munmap(memory, BM_BYTES);
+	beam_scene_new(&b);
+	memset(b.memory + BM_RANGES, 0, 96);
+	cr_expect_eq(look_at_beam(&b), -1, "it is not analysed by its bytes alone");
+	cr_expect_gt(world_table(&b.s->w, b.s->index)->not_before_ns, clock_mono_ns(), "not at once again");
+	memcpy(b.memory + BM_RANGES, b.m.bytes + BM_RANGES, 96);
+	cr_expect_eq(look_at_beam(&b), 24);
+	cr_expect(has_names(&b));
 }
 
 /* Where it becomes known late, what was made of its code by the bytes goes: it says less. */
 Test(generated, virtual_machine_that_is_known_late)
 {
 	ONLY_ON_X86_64("the code");
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-	const uint64_t inside = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12; /* behind `sub rsp, 16` */
-	_cleanup_scene_ struct scene *s = scene_new();
-	struct generated_request q = {.address = inside, .low = BM_BASE, .high = BM_BASE + BM_BYTES};
-	uint8_t *memory = mmap((void *)BM_BASE, BM_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
-	struct beam_machine m;
+	_cleanup_beam_scene_ struct beam_scene b;
 
-	cr_assert_eq(memory, (uint8_t *)BM_BASE);
-	bm_init(&m);
-	memcpy(memory, m.bytes, BM_BYTES);
-	s->from = BM_BASE;
-	unwind_tables_request(s->w.tables, s->index, &q);
-	build(s);
-	cr_expect_neq(cfa_at(s, inside - BM_BASE), -1, "analysed by its bytes");
-	cr_expect_null(generated_found(world_table(&s->w, s->index)->generated));
-	q.vm = (struct vm){.kind = VM_BEAM, .beam = m.vm};
-	unwind_tables_request(s->w.tables, s->index, &q);
-	build(s);
-	cr_expect_eq(cfa_at(s, inside - BM_BASE), 24);
-	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "with its name");
-	bm_free(&m);
-	munmap(memory, BM_BYTES);
+	beam_scene_new(&b);
+	b.q.vm.kind = VM_NONE;
+	cr_expect_neq(look_at_beam(&b), -1, "analysed by its bytes");
+	cr_expect_not(has_names(&b));
+	b.q.vm.kind = VM_BEAM;
+	cr_expect_eq(look_at_beam(&b), 24);
+	cr_expect(has_names(&b));
 }
 
 /* What it does not know is analysed by its bytes, and looked at again after a second: it may know it then. */
 Test(generated, code_that_a_virtual_machine_does_not_know_yet)
 {
 	ONLY_ON_X86_64("the code");
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-	const uint64_t inside = BM_BASE + BM_CODE + BEAM_INFO_BYTES + 12; /* behind `sub rsp, 16` */
-	_cleanup_scene_ struct scene *s = scene_new();
-	struct generated_request q = {.address = inside, .low = BM_BASE, .high = BM_BASE + BM_BYTES};
-	uint8_t *memory = mmap((void *)BM_BASE, BM_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
-	struct beam_machine m;
+	_cleanup_beam_scene_ struct beam_scene b;
 
-	cr_assert_eq(memory, (uint8_t *)BM_BASE);
-	bm_init(&m);
-	q.vm = (struct vm){.kind = VM_BEAM, .beam = m.vm};
-	memcpy(memory, m.bytes, BM_BYTES);
-	s->from = BM_BASE;
-	q.address = inside + BM_FUNCTION_BYTES;
-	unwind_tables_request(s->w.tables, s->index, &q);
-	build(s);
-	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "another function");
-	memset(memory + BM_MODULE, 0, 8); /* no functions any more */
-	q.address = inside;
-	unwind_tables_request(s->w.tables, s->index, &q);
-	build(s);
-	cr_expect_neq(cfa_at(s, inside - BM_BASE), -1, "analysed by its bytes");
-	cr_expect_null(generated_found(world_table(&s->w, s->index)->generated));
-	memcpy(memory, m.bytes, BM_BYTES);
+	beam_scene_new(&b);
+	b.q.address += BM_FUNCTION_BYTES;
+	(void)look_at_beam(&b);
+	cr_expect(has_names(&b), "of another function");
+	memset(b.memory + BM_MODULE, 0, 8); /* no functions any more */
+	b.q.address -= BM_FUNCTION_BYTES;
+	cr_expect_neq(look_at_beam(&b), -1, "analysed by its bytes");
+	cr_expect_not(has_names(&b));
+	memcpy(b.memory, b.m.bytes, BM_BYTES);
 	usleep(1100 * 1000);
-	world_table(&s->w, s->index)->checked_ns = 0;
-	unwind_tables_touch(s->w.tables, s->index, clock_mono_ns());
-	build(s);
-	cr_expect_eq(cfa_at(s, inside - BM_BASE), -1, "to be looked at again");
-	unwind_tables_request(s->w.tables, s->index, &q);
-	build(s);
-	cr_expect_eq(cfa_at(s, inside - BM_BASE), 24);
-	cr_expect_neq(generated_found(world_table(&s->w, s->index)->generated), NULL, "with its name");
-	bm_free(&m);
-	munmap(memory, BM_BYTES);
+	world_table(&b.s->w, b.s->index)->checked_ns = 0;
+	unwind_tables_touch(b.s->w.tables, b.s->index, clock_mono_ns());
+	build(b.s);
+	cr_expect_eq(cfa_at(b.s, b.q.address - BM_BASE), -1, "to be looked at again");
+	cr_expect_eq(look_at_beam(&b), 24);
+	cr_expect(has_names(&b));
 }
 
 /* One that is never ready is waited for some seconds; then its code is analysed like any other. */
