@@ -128,6 +128,7 @@ static bool is_there_still(struct look *k, uint64_t address)
 	       now.end == k->blob.end && now.compile_id == k->blob.compile_id;
 }
 
+/* 0; -ENODATA: other code has its memory by now, or is about to. */
 static int look_at_code(struct look *k, struct vm_found *f)
 {
 	_cleanup_(memory_rows_fini) struct memory_rows rows = {0};
@@ -139,7 +140,7 @@ static int look_at_code(struct look *k, struct vm_found *f)
 	if (r < 0)
 		return r;
 	if (k->unloads && b->method && !is_there_still(k, f->address))
-		return -ENOTSUP;
+		return -ENODATA;
 	f->answer = VM_CODE;
 	f->start = b->start;
 	f->end = b->end;
@@ -165,6 +166,22 @@ static int look_at_method(struct look *k, struct vm_found *f)
 	return vm_records_put(&k->records, f, NULL);
 }
 
+/* Whether the code is still the one that was meant. */
+static int put_check(struct look *k, const struct vm_wanted *w, struct vm_found *f)
+{
+	if (k->blob.start == w->address && k->blob.end == w->end && k->blob.compile_id == w->compile_id)
+		f->answer = VM_SAME;
+	return vm_records_put(&k->records, f, NULL);
+}
+
+static int put_empty(struct look *k, const struct vm_wanted *w, struct vm_found *f)
+{
+	if (w->wish == VM_WANT_CODE || hotspot_is_empty(&k->memory, &k->layout, w->address, w->end))
+		f->answer = VM_EMPTY;
+	buf_clear(&k->records.names);
+	return vm_records_put(&k->records, f, NULL);
+}
+
 /* As vm_records_make wants it. */
 static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 {
@@ -176,18 +193,11 @@ static int look(const struct vm_wanted *w, struct vm_found *f, void *data)
 	if (k->unloads && w->wish == VM_WANT_CODE) /* names must not be older than the code */
 		vm_memory_forget(&k->memory);
 	r = hotspot_blob_find(&k->memory, &k->layout, w->address, &k->blob);
-	if (r == -ENODATA) {
-		if (w->wish == VM_WANT_CODE || hotspot_is_empty(&k->memory, &k->layout, w->address, w->end))
-			f->answer = VM_EMPTY;
-		return vm_records_put(&k->records, f, NULL);
-	}
-	if (r < 0)
-		return r;
-	if (w->wish == VM_WANT_CODE)
-		return look_at_code(k, f);
-	if (k->blob.start == w->address && k->blob.end == w->end && k->blob.compile_id == w->compile_id)
-		f->answer = VM_SAME;
-	return vm_records_put(&k->records, f, NULL);
+	if (r == 0 && w->wish == VM_WANT_CODE)
+		r = look_at_code(k, f);
+	else if (r == 0)
+		return put_check(k, w, f);
+	return r == -ENODATA || r == -EAGAIN ? put_empty(k, w, f) : r;
 }
 
 static int run_wishes(struct look *k, struct flat_reader *request, const struct wish *wish)

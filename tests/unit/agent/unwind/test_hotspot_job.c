@@ -155,6 +155,7 @@ Test(hotspot_job, code_has_the_name_that_it_had_at_that_time)
 		cr_assert_eq(vm_record_next(&from, &x), 1);
 		memory_rows_fini(&x.rows);
 		cr_assert_eq(vm_record_next(&from, &x), 1);
+		cr_assert(x.found.answer == VM_CODE || x.found.answer == VM_EMPTY, "%u", x.found.answer);
 		if (x.found.answer == VM_CODE) {
 			found[x.found.compile_id % 2]++;
 			wrong += !has_name(&x, x.found.compile_id % 2 ? "Work.run" : "Work.sun");
