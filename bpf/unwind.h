@@ -146,6 +146,17 @@ UNWIND_FN int unwind_mapping(void)
 	return NEXT_FRAMES;
 }
 
+/* The caller is the next frame, which a return address leads to. */
+static __always_inline void enter_caller(struct unwind_state *t, __u64 ra, __u64 sp, __u64 fp)
+{
+	t->ip = ra - 1;
+	t->sp = sp;
+	t->fp = fp;
+	t->innermost = 0;
+	t->interrupted = 0;
+	t->fallback = 0;
+}
+
 /*
  * Steps by the chain of frame records, where no row says better. `reason` is the ending if the chain is not
  * sane; the caller's stack pointer is `bytes` above the record.
@@ -167,11 +178,7 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 	ip = arch_strip_ip(ip, a->ip_signature);
 	if (!ip)
 		return ENDING_NO_ROOT;
-	t->ip = ip - 1;
-	t->sp = fp + bytes;
-	t->fp = caller;
-	t->innermost = 0;
-	t->interrupted = 0;
+	enter_caller(t, ip, fp + bytes, caller);
 	t->fallback = reason;
 	return NEXT_FRAMES;
 }
@@ -340,12 +347,7 @@ static __always_inline int step_by_size(struct unwind_area *a, __u64 bytes, __u6
 	ra = arch_strip_ip(ra, a->ip_signature);
 	if (!ra)
 		return ENDING_NO_ROOT;
-	t->ip = ra - 1;
-	t->sp = cfa;
-	t->fp = fp;
-	t->innermost = 0;
-	t->interrupted = 0;
-	t->fallback = 0;
+	enter_caller(t, ra, cfa, fp);
 	return NEXT_FRAMES;
 }
 
@@ -503,12 +505,7 @@ static __always_inline int step_entered(struct unwind_area *a)
 	ra = arch_strip_ip(ra, a->ip_signature);
 	if (!ra || !is_method(method) || sender & 7 || sender - t->sp >= JVM_FRAME_BYTES_MAX)
 		return ENDING_NO_ROW;
-	t->ip = ra - 1;
-	t->sp = sender;
-	t->fp = fp;
-	t->innermost = 0;
-	t->interrupted = 0;
-	t->fallback = 0;
+	enter_caller(t, ra, sender, fp);
 	note_interpreted(a, method, 0);
 	return NEXT_FRAMES;
 }

@@ -125,13 +125,15 @@ static bool overwrites(const struct state *s, const struct x86_insn *insn)
 
 static void apply(struct state *s, const struct x86_insn *insn)
 {
+	const bool lost = overwrites(s, insn);
+
 	switch (insn->op) {
 	case X86_PUSH:
 		push(s, insn->reg);
 		return;
 	case X86_POP:
 		pop(s, insn->reg);
-		return;
+		break;
 	case X86_MOVE:
 		if (insn->reg == X86_BP && insn->base == X86_SP && s->pushed_fp) {
 			*s = (struct state){.place = PLACE_RECORD};
@@ -149,7 +151,7 @@ static void apply(struct state *s, const struct x86_insn *insn)
 	}
 	if (insn->op != X86_OTHER && insn->reg == X86_SP && insn->op != X86_STORE)
 		move_stack(s);
-	if (overwrites(s, insn))
+	if (lost)
 		s->place = PLACE_UNKNOWN;
 }
 

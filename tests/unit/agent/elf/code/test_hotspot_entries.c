@@ -60,6 +60,16 @@ static const struct entry_case cases[] = {
 	 BYTES("\x58\x31\xc0\x90"),
 	 {0, 4},
 	 "0 entered(rsp+0); 1 entered(rax); 3 interpreted"},
+	/* pop rax; pop rax; nop */
+	{"another word is popped into its register",
+	 BYTES("\x58\x58\x90"),
+	 {0, 3},
+	 "0 entered(rsp+0); 1 entered(rax); 2 interpreted"},
+	/* push rcx; pop rbx; nop */
+	{"the method's register is popped",
+	 BYTES("\x51\x5b\x90"),
+	 {0, 3},
+	 "0 entered(rsp+0); 1 entered(rsp+8); 2 interpreted"},
 	/* push rbp; push rcx; mov rbp, rsp; nop */
 	{"rbp is no record",
 	 BYTES("\x55\x51\x48\x8b\xec\x90"),
