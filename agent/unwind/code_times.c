@@ -161,21 +161,38 @@ static bool was_other(const struct code_times *t, uint64_t address, uint64_t tim
 	return false;
 }
 
+/* Whether other code was ever known to be at the address. */
+static bool was_code(const struct code_times *t, uint64_t address)
+{
+	for (size_t i = 0; i < t->n_gone && i < GONE_MAX; i++)
+		if (address >= t->gone[i].start && address < t->gone[i].end)
+			return true;
+	return false;
+}
+
+/* Whether a walk of that time may have met the rows that were published before those of the span. */
+static bool is_late(const struct span *s, uint64_t time_ns)
+{
+	return !s->published_ns || s->published_ns + WALK_NS > time_ns;
+}
+
 enum code_state code_times_at(const struct code_times *t, uint64_t address, uint64_t time_ns, bool published)
 {
 	const struct span *s = span_at(t, address);
+	const bool stays = s && !s->of.same_ns;
 
 	if (!s)
 		return published ? CODE_OTHER : CODE_SAME;
-	if (!s->of.same_ns)
-		return CODE_SAME;
+	if (!published && s->of.look > t->placed)
+		return CODE_UNSEEN;
 	if (s->of.over && s->of.same_ns <= time_ns)
 		return CODE_OVER;
-	if (published && (!s->published_ns || s->published_ns + WALK_NS > time_ns))
-		return CODE_OTHER;
-	if (!published && s->of.found_ns > time_ns)
-		return was_other(t, address, time_ns) ? CODE_OTHER : CODE_UNSURE;
-	return s->of.same_ns > time_ns ? CODE_SAME : CODE_UNSEEN;
+	if (published ? is_late(s, time_ns) : s->of.found_ns > time_ns) {
+		if (stays && !was_code(t, address))
+			return CODE_SAME;
+		return published || was_other(t, address, time_ns) ? CODE_OTHER : CODE_UNSURE;
+	}
+	return stays || s->of.same_ns > time_ns ? CODE_SAME : CODE_UNSEEN;
 }
 
 static bool is_id(uint32_t compile_id, uint32_t masked)
@@ -183,11 +200,13 @@ static bool is_id(uint32_t compile_id, uint32_t masked)
 	return frame_code_id(compile_id) == masked;
 }
 
-bool code_times_is(const struct code_times *t, uint64_t address, uint32_t compile_id)
+enum code_state code_times_is(const struct code_times *t, uint64_t address, uint32_t compile_id)
 {
 	const struct span *s = span_at(t, address);
 
-	return s && is_id(s->of.compile_id, compile_id);
+	if (!s || !is_id(s->of.compile_id, compile_id))
+		return CODE_OTHER;
+	return s->of.look > t->placed ? CODE_UNSEEN : CODE_SAME;
 }
 
 /* Whether that code was known, and is not any more. */
@@ -211,8 +230,7 @@ enum code_state code_times_of(const struct code_times *t, uint64_t address, uint
 	if (s && is_id(s->of.compile_id, id)) {
 		if (s->of.look > t->placed)
 			return CODE_UNSEEN;
-		return by_row && (!s->published_ns || s->published_ns + WALK_NS > time_ns) ? CODE_OTHER
-											   : CODE_SAME;
+		return by_row && is_late(s, time_ns) ? CODE_OTHER : CODE_SAME;
 	}
 	if (!was_known(t, address, id) && !(s && s->of.found_ns > time_ns) &&
 	    !code_times_is_empty(t, address, time_ns))

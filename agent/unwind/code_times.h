@@ -26,7 +26,7 @@ struct code_span {
 
 enum code_state {
 	CODE_SAME,   /* the rows were those of the code that was there */
-	CODE_UNSEEN, /* that is not known, as nobody has looked since */
+	CODE_UNSEEN, /* that is not known: nobody has looked since, or what was found is not in the arena */
 	CODE_OTHER,  /* other code was there, or may have been */
 	CODE_OVER,   /* the code was freed before, so that other code was there: it may still be found */
 	CODE_UNSURE, /* the code was found later: it was there already, or other code was */
@@ -58,7 +58,7 @@ uint64_t code_times_looks(const struct code_times *t);
 /*
  * Whether a step of a sample taken at that time can be trusted, from a frame at that process address.
  * `published`: it was made with the rows that were published at that time; else with those of the last look.
- * Code that nobody looks at is CODE_SAME.
+ * Code that nobody looks at is CODE_SAME, unless other code was there before.
  */
 enum code_state code_times_at(const struct code_times *t, uint64_t address, uint64_t time_ns, bool published);
 /*
@@ -68,7 +68,10 @@ enum code_state code_times_at(const struct code_times *t, uint64_t address, uint
  * the code is to be looked at; CODE_GONE: of a step by the size of the frame.
  */
 enum code_state code_times_of(const struct code_times *t, uint64_t address, uint64_t time_ns, uint64_t code);
-/* Whether code of that compilation (frame_code_id()) is known at the address. */
-bool code_times_is(const struct code_times *t, uint64_t address, uint32_t compile_id);
+/*
+ * The same of a step made with the rows of the last look, from code of that compilation (frame_code_id()):
+ * CODE_SAME, CODE_OTHER, or CODE_UNSEEN: its rows are not in the arena yet.
+ */
+enum code_state code_times_is(const struct code_times *t, uint64_t address, uint32_t compile_id);
 
 #endif

@@ -188,13 +188,25 @@ static void take_as_is(const struct sample_view *v, struct sample_view *ret)
 
 /* --- code whose memory a virtual machine gives to other code */
 
-/* What is known of such code of the process with these mappings; NULL: it has none, or no look will come. */
+static const struct binary_table *code_table(const struct completion *c, const struct proc_maps *maps)
+{
+	return maps && maps->code ? unwind_tables_get(c->options.tables, maps->code) : NULL;
+}
+
+/* What is known of such code of the process with these mappings; NULL: it has none. */
 static const struct code_times *times_of(const struct completion *c, const struct proc_maps *maps)
 {
-	const struct binary_table *t =
-		maps && maps->code ? unwind_tables_get(c->options.tables, maps->code) : NULL;
+	const struct binary_table *t = code_table(c, maps);
 
-	return t && binary_table_may_grow(t) ? t->times : NULL;
+	return t ? t->times : NULL;
+}
+
+/* Whether it may be looked at again: the process has not ended. */
+static bool may_look(const struct completion *c, const struct proc_maps *maps)
+{
+	const struct binary_table *t = code_table(c, maps);
+
+	return t && t->times && binary_table_may_grow(t);
 }
 
 /* The process of a sample, its mappings at that time, and what is known of the code there. */
@@ -202,7 +214,17 @@ struct known_code {
 	struct process *process;
 	const struct proc_maps *maps;
 	const struct code_times *times;
+	bool looks; /* the sample can wait for others; else a step that is not known to be right counts as wrong */
 };
+
+static struct known_code known_code(const struct completion *c, struct process *p,
+				    const struct sample_view *v)
+{
+	const struct proc_maps *maps = proc_history_at(p, v->time_ns);
+
+	return (struct known_code){
+		.process = p, .maps = maps, .times = times_of(c, maps), .looks = may_look(c, maps)};
+}
 
 /* Frames of a sample, and which steps from them are judged: those from the frames [first, end). */
 struct judged_frames {
@@ -259,10 +281,12 @@ static enum code_state judge_known(struct completion *c, const struct known_code
 				   const struct judged_frames *j, const struct stack_frame *f, uint64_t code)
 {
 	const uint64_t address = frame_va(f->word);
-	const enum code_state s = code_times_of(k->times, address, j->v->time_ns, code);
+	enum code_state s = code_times_of(k->times, address, j->v->time_ns, code);
 
-	if (s == CODE_UNSEEN)
+	if (s == CODE_UNSEEN && k->looks)
 		want(c, k, address, GENERATED_OTHER);
+	else if (s == CODE_UNSEEN)
+		s = code & FRAME_CODE_BY_SIZE ? CODE_GONE : CODE_OTHER;
 	if (s == CODE_GONE)
 		return code & FRAME_CODE_SURE ? CODE_SAME : CODE_OTHER;
 	if (s == CODE_SAME && code & FRAME_CODE_BY_SIZE && (!f->index || !(code & FRAME_CODE_SURE)))
@@ -280,12 +304,11 @@ static enum code_state judge_frame(struct completion *c, const struct known_code
 	if (code)
 		return judge_known(c, k, j, f, code);
 	code = j->sent ? sent_code(j->sent, f->word) : 0;
-	if (code)
-		return code_times_is(k->times, address, frame_code_id(code)) ? CODE_SAME : CODE_OTHER;
-	s = code_times_at(k->times, address, j->v->time_ns, j->published);
-	if (s == CODE_UNSEEN)
+	s = code ? code_times_is(k->times, address, frame_code_id(code))
+		 : code_times_at(k->times, address, j->v->time_ns, j->published);
+	if (s == CODE_UNSEEN && k->looks)
 		want(c, k, address, GENERATED_LOOK);
-	return s;
+	return s == CODE_UNSEEN && !k->looks ? CODE_OTHER : s;
 }
 
 /* *ret_n and *ret_address are those of the first frame that is not as it should be; not with CODE_UNSEEN. */
@@ -591,12 +614,12 @@ static bool is_named(const struct completion *c, const struct sampled_task *task
 static bool accept(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		   const struct known_code *k, bool final, struct sample_view *ret, struct missing *missing)
 {
-	const bool named = is_named(c, task, ret);
+	const bool named = !k->looks || is_named(c, task, ret);
 	uint64_t address = 0;
 	uint16_t n = 0;
 	enum code_state walked = judge_walked(c, k, v, ret, &n, &address);
 
-	if (walked == CODE_OVER && !code_times_is_empty(k->times, address, v->time_ns)) {
+	if (k->looks && walked == CODE_OVER && !code_times_is_empty(k->times, address, v->time_ns)) {
 		want_code(c, task->process, v, k->times, address);
 		walked = CODE_UNSEEN;
 	}
@@ -625,14 +648,13 @@ static bool complete(struct completion *c, const struct sampled_task *task, cons
 		     struct sample_view *ret, struct missing *missing)
 {
 	struct process *p = task->process;
-	struct known_code k = {.process = p, .maps = proc_history_at(p, v->time_ns)};
+	const struct known_code k = known_code(c, p, v);
 	enum code_state state;
 	bool anew, final = true;
 	uint64_t address;
 	uint16_t n;
 
 	take_as_is(v, ret);
-	k.times = times_of(c, k.maps);
 	if (!k.times)
 		return is_final(p, v) || walk_on(c, p, v, false, ret, missing);
 	state = judge_sent(c, &k, v, &n, &address);
@@ -654,21 +676,21 @@ static bool complete(struct completion *c, const struct sampled_task *task, cons
 	return true;
 }
 
-/* Of a stack that is sent before complete() was done with it, what is known to be wrong is left out. */
+/* Of a stack that is sent before complete() was done with it, what is not known to be right is left out. */
 static void give_up(struct completion *c, const struct sampled_task *task, const struct sample_view *v,
 		    struct sample_view *ret)
 {
-	struct known_code k = {.process = task->process, .maps = proc_history_at(task->process, v->time_ns)};
+	struct known_code k = known_code(c, task->process, v);
 	enum code_state state;
 	uint64_t address;
 	uint16_t n = 0;
 
-	k.times = times_of(c, k.maps);
 	if (!k.times)
 		return;
+	k.looks = false;
 	state = ret->frames == v->frames ? judge_sent(c, &k, v, &n, &address)
 					 : judge_walked(c, &k, v, ret, &n, &address);
-	if ((state == CODE_SAME || state == CODE_UNSEEN) && !is_last_unknown(&k, v, ret, &n))
+	if (state == CODE_SAME && !is_last_unknown(&k, v, ret, &n))
 		return;
 	cut_at_code(c, ret, n, ret);
 }
@@ -866,11 +888,8 @@ static bool has_changed(const struct completion *c, const struct waiting *w)
 		return true;
 	if (m->what == MISSING_RULES)
 		return c->rules_answers != m->rules_answers;
-	if (m->what == MISSING_LOOK) {
-		const struct code_times *times = times_of(c, maps);
-
-		return !times || code_times_looks(times) != m->looks;
-	}
+	if (m->what == MISSING_LOOK)
+		return !may_look(c, maps) || code_times_looks(times_of(c, maps)) != m->looks;
 	if (m->what == MISSING_MAPPING)
 		return false;
 	table = unwind_tables_get(c->options.tables, m->file);
@@ -888,7 +907,7 @@ static bool is_pending(const struct completion *c, const struct waiting *w)
 	if (m->what == MISSING_RULES)
 		return true;
 	if (m->what == MISSING_LOOK)
-		return times_of(c, proc_history_at(w->task.process, w->time_ns)) != NULL;
+		return may_look(c, proc_history_at(w->task.process, w->time_ns));
 	if (m->what == MISSING_MAPPING)
 		return m->file & PROC_FILE_OPENING ||
 		       (c->options.reading && c->options.reading(w->task.process, c->options.data));

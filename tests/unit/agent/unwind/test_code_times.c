@@ -100,6 +100,42 @@ Test(code_times, code_that_nobody_looks_at)
 	cr_expect_eq(code_times_at(t, CODE, AT(300), false), CODE_SAME);
 }
 
+/* An adapter where a method was. */
+Test(code_times, code_that_nobody_looks_at_in_the_place_of_other_code)
+{
+	_cleanup_times_ struct code_times *t = new_times();
+	struct code_span s = {.start = CODE, .end = CODE + 0x40, .found_ns = AT(600), .look = 2};
+
+	know(t, found);
+	code_times_published(t, AT(120));
+	know(t, same_at(AT(400)));
+	know(t, s);
+	cr_expect_eq(code_times_at(t, CODE, AT(300), true), CODE_OTHER);
+	cr_expect_eq(code_times_at(t, CODE, AT(300), false), CODE_OTHER, "the method was there");
+	cr_expect_eq(code_times_at(t, CODE, AT(500), false), CODE_UNSURE);
+	cr_expect_eq(code_times_at(t, CODE, AT(700), false), CODE_SAME);
+	cr_expect_eq(code_times_at(t, CODE, AT(700), true), CODE_OTHER, "with the method's rows");
+	code_times_published(t, AT(620));
+	cr_expect_eq(code_times_at(t, CODE, AT(700), true), CODE_SAME);
+}
+
+/* A look is known before its table has room in the arena. */
+Test(code_times, rows_that_are_not_in_the_arena)
+{
+	_cleanup_times_ struct code_times *t = new_times();
+	struct code_span s = same_at(AT(400));
+
+	know(t, found);
+	s.look = 2;
+	s.compile_id = 77;
+	cr_assert_eq(code_times_set(t, &s, 1), 0);
+	cr_expect_eq(code_times_at(t, CODE, AT(300), false), CODE_UNSEEN, "the rows are still the old ones");
+	cr_expect_eq(code_times_is(t, CODE, 77), CODE_UNSEEN);
+	code_times_placed(t, 2);
+	cr_expect_eq(code_times_at(t, CODE, AT(300), false), CODE_SAME);
+	cr_expect_eq(code_times_is(t, CODE, 77), CODE_SAME);
+}
+
 Test(code_times, freed_code)
 {
 	_cleanup_times_ struct code_times *t = new_times();
@@ -193,8 +229,8 @@ Test(code_times, a_step_by_the_size_of_the_frame)
 		     "a later look has found another one");
 	cr_expect_eq(code_times_of(t, CODE, AT(300), code_of(ID + 9, FRAME_CODE_BY_SIZE)), CODE_UNSEEN,
 		     "nobody has looked since");
-	cr_expect(code_times_is(t, CODE, ID));
-	cr_expect_not(code_times_is(t, CODE, ID + 1));
+	cr_expect_eq(code_times_is(t, CODE, ID), CODE_SAME);
+	cr_expect_eq(code_times_is(t, CODE, ID + 1), CODE_OTHER);
 	cr_assert_eq(code_times_set(t, &other, 1), 0);
 	cr_expect_eq(code_times_of(t, CODE, AT(600), code), CODE_GONE, "it was known before");
 	cr_expect_eq(code_times_of(t, CODE, AT(400), code_of(ID + 1, FRAME_CODE_BY_SIZE)), CODE_UNSEEN,

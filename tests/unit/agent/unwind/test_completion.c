@@ -1086,6 +1086,7 @@ Test(completion, code_is_looked_at_before_its_samples_are_sent)
 	cr_expect_eq(stats(&s).code_cut, 0);
 }
 
+/* The process has ended, and nobody knows whether it was still that code. */
 Test(completion, no_look_is_waited_for_that_will_not_come)
 {
 	ONLY_ON_X86_64("the code");
@@ -1097,13 +1098,42 @@ Test(completion, no_look_is_waited_for_that_will_not_come)
 	look(&s, machine, now_ns, now_ns);
 	take_walked(&s, machine, 0);
 	cr_expect_eq(s.n, 0);
-	unwind_tables_refuse(s.w.tables, machine); /* the process has ended */
+	unwind_tables_refuse(s.w.tables, machine);
 	s.epoch++;
 	retry(&s);
 	cr_assert_eq(s.n, 1);
-	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[0].n_user, 1);
 	take_walked(&s, machine, 0);
-	cr_expect_eq(s.n, 2);
+	cr_assert_eq(s.n, 2);
+	cr_expect_eq(s.outcomes[1].ending, ENDING_OUTDATED);
+}
+
+/* So it is at the end of a recording. */
+Test(completion, without_its_look_a_step_is_not_sent)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	struct record r;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	look(&s, machine, now_ns, now_ns);
+	take_walked(&s, machine, 0);
+	record_of(&s, &r, CODE + 0x100, ENDING_NO_MAPPING); /* walked from its start */
+	r.head.flags |= SAMPLE_FROM_START;
+	r.head.n_user = 1;
+	r.frames[0] = frame_native(machine, CODE + 0x100);
+	take_record(&s, &r);
+	completion_finish(s.completion);
+	cr_assert_eq(s.n, 2);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[0].n_user, 1);
+	cr_expect_eq(s.outcomes[1].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[1].n_user, 0);
+	cr_expect_eq(stats(&s).late, 2);
+	cr_expect_eq(stats(&s).code_cut, 2);
 }
 
 Test(completion, steps_from_other_code_are_cut)
@@ -1235,6 +1265,27 @@ Test(completion, code_that_a_sample_names_is_looked_at_once)
 	take_compiled(&s, machine, CODE + 0x200, false, FRAME_CODE_SURE);
 	cr_expect_eq(s.n, 2, "the next one need not wait");
 	cr_expect_eq(s.outcomes[1].ending, ENDING_ROOT);
+}
+
+/* Its size is certain; that of a caller of a stub is not, nor whether the sample's own frame stood. */
+Test(completion, without_its_look_a_certain_step_is_sent)
+{
+	ONLY_ON_X86_64("the code");
+	_cleanup_scene_ struct scene s;
+	uint32_t machine;
+
+	scene_init(&s, 1u << 20);
+	machine = add_machine(&s);
+	take_compiled(&s, machine, CODE + 0x200, false, FRAME_CODE_SURE);
+	take_compiled(&s, machine, CODE + 0x200, false, 0);
+	take_compiled(&s, machine, CODE + 0x100, true, 0);
+	completion_finish(s.completion);
+	cr_assert_eq(s.n, 3);
+	cr_expect_eq(s.outcomes[0].ending, ENDING_ROOT);
+	cr_expect_eq(s.outcomes[0].n_user, 3);
+	cr_expect_eq(s.outcomes[1].ending, ENDING_OUTDATED);
+	cr_expect_eq(s.outcomes[1].n_user, 1);
+	cr_expect_eq(s.outcomes[2].n_user, 0);
 }
 
 Test(completion, a_caller_whose_code_is_gone_keeps_its_frame)
