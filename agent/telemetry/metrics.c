@@ -46,7 +46,7 @@ static const struct metric metrics[] = {
 	LABELLED("proflet_stacks_finished_total", "result=\"no_room\"", agent.completion.no_room, ""),
 	LABELLED("proflet_stacks_finished_total", "result=\"ring_pressure\"", agent.probe.ring_pressure, ""),
 	COUNTER("proflet_stacks_rules_too_costly_total", agent.completion.finisher.rules_costly,
-		"Stacks that end where expressions of their call-frame information had run too long."),
+		"Stacks that end where following their call-frame information had taken too long."),
 	LABELLED("proflet_stacks_outdated_total", "result=\"walked_again\"", agent.completion.walked_again,
 		 "Stacks that the kernel unwound with outdated mappings, by what was done about it."),
 	LABELLED("proflet_stacks_outdated_total", "result=\"cut\"", agent.completion.cut, ""),

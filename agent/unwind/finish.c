@@ -35,6 +35,7 @@
  * and hand-written code run a dozen operations.
  */
 #define WALK_OPERATIONS_MAX 32768u
+#define FRAME_OPERATIONS 16u /* what a step by a complete rule counts for, beside those of its expressions */
 #define OWN_SEGMENT SEGMENTS_MAX /* index of our own segment, after those of the arena */
 
 /* A frame, and the registers that are known there. */
@@ -323,6 +324,11 @@ static int follow_frame(struct finisher *f, struct anchor *at)
 	uint64_t frame;
 	int next;
 
+	if (f->operations < FRAME_OPERATIONS) {
+		f->stats.rules_costly++;
+		return ENDING_UNSUPPORTED_RULE;
+	}
+	f->operations -= FRAME_OPERATIONS;
 	if (t->ip - t->start >= t->length) {
 		next = unwind_mapping();
 		if (next != NEXT_FRAMES)
@@ -431,7 +437,7 @@ bool finisher_walk(struct finisher *f, const struct sample_view *v, uint32_t lis
 	ret->saved = NULL;
 	ret->stack = NULL;
 	if (f->stats.rules_costly && !f->logged_costly)
-		log_warn("process %u: expressions of its call-frame information run too long: its stacks end "
+		log_warn("process %u: to follow its call-frame information takes too long: its stacks end "
 			 "there; "
 			 "counted from now on",
 			 v->pid);

@@ -35,7 +35,7 @@ struct finisher_stats {
 	uint64_t no_rules;	/* addresses without one */
 	uint64_t rules_failed;	/* rules not found because the file could not be read */
 	uint64_t rules_refused; /* walks that ended because the cache of rules had no room */
-	uint64_t rules_costly;	/* walks that ended because their rules' expressions had run too long */
+	uint64_t rules_costly;	/* walks that ended because to follow their rules had taken too long */
 };
 
 /* Everything in `options` is borrowed. 0 or -ENOMEM. */

@@ -255,6 +255,24 @@ Test(follow, from_an_interrupted_frame)
 	cr_expect_eq(done.frames[6], frame(&s, START));
 }
 
+/* (rsp ^ 1 ^ 1) + 0 */
+#define SAME_STACK BYTES("\x0f\x08\x77\x00\x31\x27\x31\x27\x23\x00")
+
+/* Base returns to itself, its stack pointer where it was: a tenant makes such stacks, and is not walked for long. */
+Test(follow, a_circle)
+{
+	ONLY_ON_X86_64("the registers");
+	_cleanup_scene_ struct scene s;
+	struct sample_view done;
+
+	scene_init(&s, SAME_STACK);
+	cr_expect(walk(&s, &done));
+	cr_expect_not(unwind_ending_complete(done.ending), "%s", unwind_ending_text(done.ending));
+	cr_expect_geq(stats(&s).followed, 100);
+	cr_expect_leq(stats(&s).followed, 2048, "%lu", (unsigned long)stats(&s).followed);
+	cr_expect_eq(stats(&s).rules_costly, 1);
+}
+
 Test(follow, what_cannot_be_known_stays_unsupported)
 {
 	static const struct bytes lost[] = {LOST_REGISTER, BYTES("\x0f\x04\x73\x00\x06\x06")};
