@@ -258,7 +258,7 @@ Test(follow, from_an_interrupted_frame)
 /* (rsp ^ 1 ^ 1) + 0 */
 #define SAME_STACK BYTES("\x0f\x08\x77\x00\x31\x27\x31\x27\x23\x00")
 
-/* Base returns to itself, its stack pointer where it was: a tenant makes such stacks, and is not walked for long. */
+/* Base returns to itself, its stack pointer where it was: such stacks are not walked for long. */
 Test(follow, a_circle)
 {
 	ONLY_ON_X86_64("the registers");
