@@ -149,6 +149,13 @@ bool code_times_has(const struct code_times *t, uint64_t address)
 	return span_at(t, address) != NULL;
 }
 
+bool code_times_is_plain(const struct code_times *t, uint64_t address)
+{
+	const struct span *s = span_at(t, address);
+
+	return s && s->of.plain;
+}
+
 /* Whether other code is known to have been at the address at that time. */
 static bool was_other(const struct code_times *t, uint64_t address, uint64_t time_ns)
 {

@@ -21,7 +21,8 @@ struct code_span {
 	uint64_t same_ns;  /* the same of the last one that has found it unchanged; 0: it is not looked at */
 	uint64_t look;	   /* number of the one that has found it: tables made from then on have its rows */
 	uint32_t compile_id;
-	bool over; /* it is there no more; it was until same_ns */
+	bool plain; /* a stub for which its callers push nothing (HOTSPOT_CODE_PLAIN_STUB) */
+	bool over;  /* it is there no more; it was until same_ns */
 };
 
 enum code_state {
@@ -45,6 +46,8 @@ int code_times_set(struct code_times *t, const struct code_span *spans, size_t n
 bool code_times_changes(const struct code_times *t);
 /* Whether the address is in a span. */
 bool code_times_has(const struct code_times *t, uint64_t address);
+/* Whether it is in one that is plain. */
+bool code_times_is_plain(const struct code_times *t, uint64_t address);
 /* A look that began then has found no code at an address where samples had met some. */
 void code_times_add_empty(struct code_times *t, uint64_t address, uint64_t began_ns);
 /* Whether that is so, for a sample taken at that time: no later look will find what it has met. */

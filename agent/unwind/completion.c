@@ -276,9 +276,23 @@ static enum code_state judge_size(struct completion *c, const struct known_code 
 		       : CODE_OTHER;
 }
 
+/*
+ * Whether the frame had the size of its header: it called a method, or a stub for which nothing is pushed.
+ * `callee`: the frame before.
+ */
+static bool is_sure(const struct known_code *k, const struct judged_frames *j,
+		    const struct stack_frame *callee, uint64_t code)
+{
+	return code & FRAME_CODE_SURE ||
+	       (callee->kind == STACK_FRAME_NATIVE && frame_file(callee->word) == k->maps->code &&
+		!stack_frame_code(callee, j->v->frames + j->v->n_kernel, j->v->n_user) &&
+		code_times_is_plain(k->times, frame_va(callee->word)));
+}
+
 /* The step from a frame of which the sample says which code it was. */
 static enum code_state judge_known(struct completion *c, const struct known_code *k,
-				   const struct judged_frames *j, const struct stack_frame *f, uint64_t code)
+				   const struct judged_frames *j, const struct stack_frame *f,
+				   const struct stack_frame *callee, uint64_t code)
 {
 	const uint64_t address = frame_va(f->word);
 	enum code_state s = code_times_of(k->times, address, j->v->time_ns, code);
@@ -288,21 +302,22 @@ static enum code_state judge_known(struct completion *c, const struct known_code
 	else if (s == CODE_UNSEEN)
 		s = code & FRAME_CODE_BY_SIZE ? CODE_GONE : CODE_OTHER;
 	if (s == CODE_GONE)
-		return code & FRAME_CODE_SURE ? CODE_SAME : CODE_OTHER;
-	if (s == CODE_SAME && code & FRAME_CODE_BY_SIZE && (!f->index || !(code & FRAME_CODE_SURE)))
+		return is_sure(k, j, callee, code) ? CODE_SAME : CODE_OTHER;
+	if (s == CODE_SAME && code & FRAME_CODE_BY_SIZE && (!f->index || !is_sure(k, j, callee, code)))
 		return judge_size(c, k, j->v, address, code);
 	return s;
 }
 
 static enum code_state judge_frame(struct completion *c, const struct known_code *k,
-				   const struct judged_frames *j, const struct stack_frame *f)
+				   const struct judged_frames *j, const struct stack_frame *f,
+				   const struct stack_frame *callee)
 {
 	const uint64_t *words = j->v->frames + j->v->n_kernel, address = frame_va(f->word);
 	uint64_t code = stack_frame_code(f, words, j->v->n_user);
 	enum code_state s;
 
 	if (code)
-		return judge_known(c, k, j, f, code);
+		return judge_known(c, k, j, f, callee, code);
 	code = j->sent ? sent_code(j->sent, f->word) : 0;
 	s = code ? code_times_is(k->times, address, frame_code_id(code))
 		 : code_times_at(k->times, address, j->v->time_ns, j->published);
@@ -317,14 +332,14 @@ static enum code_state judge(struct completion *c, const struct known_code *k, c
 {
 	struct stack_frames frames = {j->v->frames + j->v->n_kernel, 0, 0, j->v->n_user};
 	enum code_state state = CODE_SAME;
-	struct stack_frame f;
+	struct stack_frame f = {.kind = STACK_FRAME_OMITTED}, callee;
 
-	while (stack_frames_next(&frames, &f) && f.index < j->end) {
+	for (callee = f; stack_frames_next(&frames, &f) && f.index < j->end; callee = f) {
 		enum code_state s;
 
 		if (f.index < j->first || f.kind != STACK_FRAME_NATIVE || frame_file(f.word) != k->maps->code)
 			continue;
-		s = judge_frame(c, k, j, &f);
+		s = judge_frame(c, k, j, &f, &callee);
 		if (s == CODE_OTHER || s == CODE_OVER) {
 			*ret_n = (uint16_t)f.index;
 			*ret_address = frame_va(f.word);

@@ -53,6 +53,7 @@ struct part {
 	bool vm;		    /* a piece of a virtual machine's code, which knows when it has changed */
 	bool freed; /* of these, one that may be freed at any time: somebody waits for checks */
 	bool stays; /* of a HotSpot's, one that is never freed */
+	bool plain; /* as in struct code_span */
 	bool over;  /* it was freed: its rows are for samples from before */
 	uint32_t compile_id;
 	uint64_t look, found_ns, same_ns; /* as in struct code_span */
@@ -740,6 +741,7 @@ static int take_code(struct generated *g, const struct vm_record *x)
 	p->wait_ns = 0;
 	p->freed = f->freed;
 	p->stays = g->vm.vm.kind == VM_HOTSPOT && !hotspot_is_freed((enum hotspot_code_kind)f->kind);
+	p->plain = g->vm.vm.kind == VM_HOTSPOT && f->kind == HOTSPOT_CODE_PLAIN_STUB;
 	p->compile_id = f->compile_id;
 	p->same_ns = g->now_ns;
 	return 0;
@@ -969,6 +971,7 @@ static int spans_make(struct generated *g)
 						   .same_ns = p->stays ? 0 : p->same_ns,
 						   .look = p->look,
 						   .compile_id = p->compile_id,
+						   .plain = p->plain,
 						   .over = p->over},
 			       sizeof(struct code_span));
 	}

@@ -19,6 +19,8 @@ enum hotspot_code_kind {
 	 * addresses that are behind no call.
 	 */
 	HOTSPOT_CODE_ADAPTERS,
+	/* As STUB. Methods push nothing for it: their frames have the size in their headers. */
+	HOTSPOT_CODE_PLAIN_STUB,
 	HOTSPOT_CODE_KINDS,
 };
 

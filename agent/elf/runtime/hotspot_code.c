@@ -198,6 +198,24 @@ static int block_find(struct vm_memory *m, const struct hotspot_layout *l, const
 	return r == 0 && !(used & 1) ? -ENODATA : r;
 }
 
+/*
+ * Whether methods call the stub of that name, in whatever version, without pushing anything for it. They do
+ * for slow_subtype_check, and what is not known may be alike.
+ */
+static bool is_plain(const char *name)
+{
+	static const char *const parts[] = {
+		"resolve_",	  "wrong_method",     "ic_miss",	 "new_instance",   "new_array",
+		"new_type_array", "new_object_array", "new_multi_array", "multianewarray", "counter_overflow",
+		"monitorenter",	  "monitorexit",      "_patching",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (strstr(name, parts[i]))
+			return true;
+	return false;
+}
+
 /* What a blob is, by its name, which has been the same in all versions but for details behind it. */
 static enum hotspot_code_kind kind_of(const char *name, uint32_t frame_bytes)
 {
@@ -215,7 +233,9 @@ static enum hotspot_code_kind kind_of(const char *name, uint32_t frame_bytes)
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (strncmp(name, kinds[i].begins, strlen(kinds[i].begins)) == 0)
 			return kinds[i].kind;
-	return frame_bytes ? HOTSPOT_CODE_STUB : HOTSPOT_CODE_STUBS;
+	if (!frame_bytes)
+		return HOTSPOT_CODE_STUBS;
+	return is_plain(name) ? HOTSPOT_CODE_PLAIN_STUB : HOTSPOT_CODE_STUB;
 }
 
 static int read_range(struct vm_memory *m, const struct hotspot_layout *l, struct hotspot_blob *b)

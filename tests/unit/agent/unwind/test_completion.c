@@ -1321,6 +1321,41 @@ Test(completion, a_caller_of_a_stub_whose_code_is_gone)
 	cr_expect_eq(s.outcomes[0].n_user, 1, "up to the code");
 }
 
+/* For most stubs, nothing is pushed. */
+Test(completion, a_caller_of_a_plain_stub_whose_code_is_gone)
+{
+	ONLY_ON_X86_64("the code");
+
+	for (int plain = 0; plain <= 1; plain++) {
+		_cleanup_scene_ struct scene s;
+		struct code_span spans[] = {
+			{.start = CODE, .end = CODE + 0x400, .compile_id = COMPILE_ID + 1, .look = 1},
+			{.start = CODE + 0x800, .end = CODE + 0x900, .look = 1, .plain = plain},
+		};
+		uint32_t machine;
+		struct record r;
+
+		scene_init(&s, 1u << 20);
+		machine = add_machine(&s);
+		now_ns += NS_PER_SEC;
+		record_of(&s, &r, CODE + 0x840, ENDING_ROOT);
+		r.head.flags = 0;
+		r.frames[0] = frame_native(machine, CODE + 0x840);
+		r.frames[1] = frame_native(machine, CODE + 0x200);
+		r.frames[2] = frame_native(FRAME_TAG_CODE,
+					   4ull << FRAME_CODE_ID_BITS | COMPILE_ID | FRAME_CODE_BY_SIZE);
+		r.head.n_user = 3;
+		spans[0].found_ns = spans[0].same_ns = spans[1].found_ns = now_ns + 1;
+		cr_assert_eq(code_times_set(world_table(&s.w, machine)->times, spans, ARRAY_SIZE(spans)), 0);
+		code_times_placed(world_table(&s.w, machine)->times, 1);
+		take_record(&s, &r);
+		cr_assert_eq(s.n, 1);
+		cr_expect_eq(s.outcomes[0].ending, plain ? ENDING_ROOT : ENDING_OUTDATED, "%d", plain);
+		cr_expect_eq(s.outcomes[0].n_user, plain ? 3 : 1);
+		cr_expect_eq(stats(&s).code_cut, !plain);
+	}
+}
+
 /* The sample's own frame may not have stood: of code that is gone, nobody can tell, unless its bytes have. */
 Test(completion, an_own_frame_whose_code_is_gone)
 {

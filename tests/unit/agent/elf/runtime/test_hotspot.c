@@ -182,6 +182,42 @@ Test(hotspot, code)
 	}
 }
 
+/* Names as JDK 17, 21 and 25 have them. */
+Test(hotspot, stubs)
+{
+	static const struct {
+		const char *name;
+		enum hotspot_code_kind kind;
+	} cases[] = {
+		{"resolve_static_call", HOTSPOT_CODE_PLAIN_STUB},
+		{"Shared Runtime resolve_static_call_blob", HOTSPOT_CODE_PLAIN_STUB},
+		{"new_instance Runtime1 stub", HOTSPOT_CODE_PLAIN_STUB},
+		{"C1 Runtime counter_overflow_blob", HOTSPOT_CODE_PLAIN_STUB},
+		{"slow_subtype_check Runtime1 stub", HOTSPOT_CODE_STUB},
+		{"C1 Runtime slow_subtype_check_blob", HOTSPOT_CODE_STUB},
+		{"another stub", HOTSPOT_CODE_STUB},
+		{"DeoptimizationBlob", HOTSPOT_CODE_CALLS},
+		{"I2C/C2I adapters", HOTSPOT_CODE_ADAPTERS},
+	};
+	_cleanup_hotspot_machine_ struct hotspot_machine m;
+	struct hotspot_layout l;
+	struct hotspot_blob b;
+
+	hm_init(&m, false);
+	read_layout(&m, &l);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		hm_blob(&m, HM_NMETHOD, cases[i].name, 4, HM_NMETHOD_CODE, HM_NMETHOD_CODE + 20);
+		hm_changed(&m);
+		cr_assert_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_NMETHOD_CODE + 10, &b), 0);
+		cr_expect_eq(b.kind, cases[i].kind, "%s: %d", cases[i].name, b.kind);
+		cr_expect_eq(b.frame_bytes, 32);
+	}
+	hm_blob(&m, HM_NMETHOD, "new_instance", 0, HM_NMETHOD_CODE, HM_NMETHOD_CODE + 20);
+	hm_changed(&m);
+	cr_assert_eq(hotspot_blob_find(m.memory, &l, HM_BASE + HM_NMETHOD_CODE + 10, &b), 0);
+	cr_expect_eq(b.kind, HOTSPOT_CODE_STUBS, "without a frame");
+}
+
 Test(hotspot, entries_of_the_interpreter)
 {
 	struct hotspot_entry entries[4];
