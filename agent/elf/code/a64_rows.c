@@ -717,7 +717,7 @@ int a64_read_piece(struct row_spans *spans, const struct code_piece *piece)
 	if (!piece->generated)
 		begin_threads(&s);
 	begin_certain(&s, piece->starts);
-	begin_certain(&s, piece->exports);
+	begin_certain(&s, piece->symbols);
 	begin_called(&s);
 	begin_behind_fill(&s);
 	s.records = s.is_v8 || piece->generated;

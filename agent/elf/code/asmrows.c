@@ -178,7 +178,7 @@ static int read_padding(struct row_spans *spans, const struct row_span *before, 
 
 struct range_options {
 	int (*read_piece)(struct row_spans *spans, const struct code_piece *piece);
-	const struct code_starts *starts, *exports; /* NULL: none are known */
+	const struct code_starts *starts, *symbols; /* NULL: none are known */
 	const struct code_observer *observer;
 	uint64_t until_ns;  /* as of a piece */
 	uint64_t unchecked; /* bytes that were analysed since the clock was read */
@@ -200,7 +200,7 @@ static int read_range(struct row_spans *spans, const struct elf_image *img, cons
 	struct range_options *o = data;
 	struct code_piece piece = {.img = img,
 				   .starts = o->starts,
-				   .exports = o->exports,
+				   .symbols = o->symbols,
 				   .observer = o->observer,
 				   .until_ns = o->until_ns};
 	int r = 0;
@@ -265,12 +265,12 @@ static int read_all(struct row_spans *spans, const struct elf_image *img, struct
 static int read_gaps(struct row_spans *spans, const struct elf_image *img, struct code_gaps *gaps,
 		     struct range_options *o)
 {
-	_cleanup_(code_starts_fini) struct code_starts exports = {0};
+	_cleanup_(code_starts_fini) struct code_starts symbols = {0};
 	int r = code_gaps_find(gaps, spans, img);
 
-	if (r == 0 && gaps->n && !spans->n_functions) /* Go may export each of its own */
-		r = code_starts_read_exports(&exports, img, gaps->v, gaps->n);
-	o->exports = &exports;
+	if (r == 0 && gaps->n && !spans->n_functions) /* Go has one of each of its own */
+		r = code_starts_read_symbols(&symbols, img, gaps->v, gaps->n);
+	o->symbols = &symbols;
 	return r < 0 ? r : code_gaps_visit(gaps, spans, img, read_range, o);
 }
 

@@ -24,7 +24,7 @@ struct code_piece {
 	uint64_t before, behind; /* bytes of code before and behind it that are analysed as other pieces */
 	const struct elf_image *img;	   /* for what lies elsewhere in the file; NULL: that is not known */
 	const struct code_starts *starts;  /* what is known of functions; NULL: nothing */
-	const struct code_starts *exports; /* of a gap: functions by their symbols; or NULL */
+	const struct code_starts *symbols; /* of a gap: functions by their symbols; or NULL */
 	const struct code_observer *observer; /* or NULL */
 	uint64_t
 		until_ns; /* of this thread's CPU clock: what is not known by then has no rows; 0: no limit */

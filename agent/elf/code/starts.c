@@ -480,7 +480,7 @@ int code_starts_read(struct code_starts *s, const struct elf_image *img, const s
 	return r.fatal;
 }
 
-int code_starts_read_exports(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
+int code_starts_read_symbols(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
 			     size_t n_gaps)
 {
 	struct reader r = {
@@ -490,6 +490,7 @@ int code_starts_read_exports(struct code_starts *s, const struct elf_image *img,
 		return 0;
 	mark_cells(&r);
 	r.segments = elf_image_segments(img, &r.n_segments);
+	read_symbols(&r, SHT_SYMTAB);
 	read_symbols(&r, SHT_DYNSYM);
 	sort(s);
 	return r.fatal;

@@ -32,8 +32,8 @@ struct code_starts {
  * Reads the file's tables, and what code with rows refers to. 0 or -ENOMEM. What cannot be read is left out.
  */
 int code_starts_read(struct code_starts *s, const struct elf_image *img, const struct row_spans *spans);
-/* Reads only the exported functions that begin in one of the gaps, which ascend. 0 or -ENOMEM. */
-int code_starts_read_exports(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
+/* Reads only the functions with a symbol that begin in one of the gaps, which ascend. 0 or -ENOMEM. */
+int code_starts_read_symbols(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
 			     size_t n_gaps);
 void code_starts_fini(struct code_starts *s);
 /* The index of the first start at or behind `va`; s->n: there is none. */

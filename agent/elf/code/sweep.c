@@ -1046,8 +1046,8 @@ static void begin_again(struct code_sweep *s)
 static void explore_all(struct code_sweep *s)
 {
 	for (int round = 0; round < ROUNDS_MAX; round++) {
-		if (s->piece.starts || s->piece.exports)
-			read_starts(s, s->piece.starts ?: s->piece.exports);
+		if (s->piece.starts || s->piece.symbols)
+			read_starts(s, s->piece.starts ?: s->piece.symbols);
 		explore_known(s);
 		explore_pointers(s);
 		if (!s->piece.single) {

@@ -64,15 +64,27 @@ static struct spot *spot_at(struct judge *j, const struct unwound *got)
 	return s;
 }
 
-static void count(struct judge *j, struct spot *s, enum verdict v, uint64_t n)
+static void count_frame(struct judge *j, uint64_t frame, enum verdict v, uint64_t n)
 {
 	j->n[v] += n;
+	j->by[tables_place(j->tables, frame)][v] += n;
+}
+
+static void count(struct judge *j, struct spot *s, enum verdict v, uint64_t n)
+{
+	count_frame(j, s->frame, v, n);
 	s->n[v] += n;
 }
 
 static bool is_caller(const struct unwound *got, struct truth t)
 {
 	return got->ending < 0 && got->ra == t.ra && got->sp == t.sp;
+}
+
+/* The caller is right, but what was pushed for the call, or is taken off behind it, was not known. */
+static bool is_caller_elsewhere(const struct unwound *got, struct truth t)
+{
+	return got->ending < 0 && got->ra == t.ra && got->fp == t.fp && got->sp != t.sp;
 }
 
 static bool is_truth(const struct unwound *got, struct truth t)
@@ -238,7 +250,7 @@ static void excuse(struct judge *j, struct spot *s)
 	uint64_t n = s->n[VERDICT_WRONG], walks = s->walks_wrong;
 
 	count(j, s, VERDICT_SWITCHES, n);
-	j->n[VERDICT_WRONG] -= n;
+	count_frame(j, s->frame, VERDICT_WRONG, -n);
 	s->n[VERDICT_WRONG] = 0;
 	j->walk.wrong -= walks;
 	j->walk.ended += walks;
@@ -269,7 +281,7 @@ static int judge_first(struct judge *j, const struct shadow *s, const struct use
 	struct spot *spot;
 
 	if (!s->now.rooted || (v == VERDICTS && root)) {
-		j->n[s->now.rooted ? VERDICT_RIGHT : VERDICT_UNKNOWN]++;
+		count_frame(j, got->frame, s->now.rooted ? VERDICT_RIGHT : VERDICT_UNKNOWN, 1);
 		return 0;
 	}
 	spot = spot_at(j, got);
@@ -285,8 +297,8 @@ static int judge_first(struct judge *j, const struct shadow *s, const struct use
 }
 
 /*
- * The frames behind the one that was just unwound with a wrong frame pointer: are they right up to one that
- * has the right frame pointer again? VERDICT_UNKNOWN where the shadow stack ends before.
+ * The frames behind the one that was just unwound with a wrong frame pointer, or stack pointer: are they right
+ * up to one that has the right ones again? VERDICT_UNKNOWN where the shadow stack ends before.
  */
 static enum verdict recovers(const struct shadow *s, struct tables *t)
 {
@@ -319,26 +331,31 @@ int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct
 	if (!f)
 		return judge_first(j, s, regs, got);
 	if (f->unknown) {
-		j->n[VERDICT_UNKNOWN]++;
+		count_frame(j, got->frame, VERDICT_UNKNOWN, 1);
 		return 0;
 	}
 	v = uncovered(got, true);
 	if (v == VERDICTS && right) {
 		f->fp_slot = tables_fp_slot(got);
-		j->n[VERDICT_RIGHT]++;
+		count_frame(j, got->frame, VERDICT_RIGHT, 1);
 		return 0;
 	}
 	spot = spot_at(j, got);
 	if (!spot)
 		return -ENOMEM;
-	if (v == VERDICTS && is_caller(got, truth_of(f))) {
+	if (v == VERDICTS && (is_caller(got, truth_of(f)) || is_caller_elsewhere(got, truth_of(f)))) {
 		v_wrong = recovers(s, t);
+		if (v_wrong == VERDICT_FP_LOST && !is_caller(got, truth_of(f)))
+			v_wrong = VERDICT_SP_LOST;
 		if (v_wrong != VERDICT_WRONG) {
 			count(j, spot, v_wrong, 1);
 			return 0;
 		}
 	}
 	v_wrong = v == VERDICTS ? VERDICT_WRONG : uncovered(got, false);
+	if (v == VERDICTS && !right && s->leaving.id &&
+	    f->sp < regs->rsp) /* its caller is not that any more */
+		v = v_wrong = VERDICT_UNKNOWN;
 	if (right || v == v_wrong) {
 		count(j, spot, v, 1);
 		return 0;
@@ -356,9 +373,9 @@ int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct
 					    .if_wrong = v_wrong});
 }
 
-void judge_agreed(struct judge *j)
+void judge_agreed(struct judge *j, const struct tables *t, uint64_t ip)
 {
-	j->n[VERDICT_RIGHT]++;
+	count_frame(j, tables_frame(t, ip), VERDICT_RIGHT, 1);
 	j->n_by_rule++;
 }
 

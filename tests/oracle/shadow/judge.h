@@ -27,6 +27,7 @@
 	X(RIGHT, "right", 1)                                                \
 	X(RIGHT_LATER, "right by the return itself", 1)                     \
 	X(FP_LOST, "right, but for a frame pointer that no frame needs", 1) \
+	X(SP_LOST, "right, but for a stack pointer that no frame needs", 1) \
 	X(POPPED, "right, but for arguments that the callee removes", 1)    \
 	X(OVERWRITTEN, "frame overwritten by its function (eh_return)", 1)  \
 	X(SWITCHES, "root in code that leaves its stack, by name", 1)       \
@@ -104,9 +105,11 @@ struct walk_counts {
 
 struct judge {
 	uint64_t n[VERDICTS];
-	uint64_t n_by_rule;	  /* right steps judged without reading the stack */
-	struct map spots;	  /* struct spot, owned */
-	struct dispute *disputes; /* owned */
+	uint64_t by[PLACES][VERDICTS];
+	uint64_t n_by_rule;	     /* right steps judged without reading the stack */
+	const struct tables *tables; /* borrowed; set by the caller */
+	struct map spots;	     /* struct spot, owned */
+	struct dispute *disputes;    /* owned */
 	size_t n_disputes, cap_disputes;
 	struct walk_counts walk;
 };
@@ -116,8 +119,8 @@ void judge_fini(struct judge *j);
 /* Judges one step. 0 or -ENOMEM. */
 int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct user_regs_struct *regs,
 	       const struct unwound *got);
-/* Counts one step that tables_agree found right. */
-void judge_agreed(struct judge *j);
+/* Counts one step at that address that tables_agree found right. */
+void judge_agreed(struct judge *j, const struct tables *t, uint64_t ip);
 /* Judges a whole stack; `got` is its first step. */
 int judge_walk(struct judge *j, const struct shadow *s, struct tables *t, struct unwound got,
 	       const struct user_regs_struct *regs);

@@ -34,6 +34,7 @@ static const char usage[] =
 	"  --walk N        unwind the whole stack at every N-th step (default 1000; 0: never)\n"
 	"  --full          read the stack at every step, also where it was read before in the same frame\n"
 	"  --places N      print at most N places of each kind (default 20)\n"
+	"  --part LOW-HIGH count these ELF addresses of the program's own file apart (hexadecimal)\n"
 	"  --corrupt NAME  make the table of module NAME wrong, to see that it is found out\n"
 	"  --self-test     check the parts of this program, and end\n"
 	"  --output        do not send the program's output to /dev/null\n"
@@ -69,6 +70,7 @@ enum {
 	OPT_WALK,
 	OPT_PLACES,
 	OPT_CORRUPT,
+	OPT_PART,
 	OPT_FULL,
 	OPT_OUTPUT,
 	OPT_SELF_TEST,
@@ -99,6 +101,8 @@ static int parse_option(struct watch_options *o, int option, const char *value)
 	case OPT_CORRUPT:
 		o->corrupt = value;
 		return 0;
+	case OPT_PART:
+		return sscanf(value, "%" SCNx64 "-%" SCNx64, &o->part_low, &o->part_high) == 2 ? 0 : -EINVAL;
 	case OPT_FULL:
 		o->full = true;
 		return 0;
@@ -120,6 +124,7 @@ static const struct option options[] = {
 	{"walk", required_argument, NULL, OPT_WALK},
 	{"places", required_argument, NULL, OPT_PLACES},
 	{"corrupt", required_argument, NULL, OPT_CORRUPT},
+	{"part", required_argument, NULL, OPT_PART},
 	{"output", no_argument, NULL, OPT_OUTPUT},
 	{"full", no_argument, NULL, OPT_FULL},
 	{"self-test", no_argument, NULL, OPT_SELF_TEST},

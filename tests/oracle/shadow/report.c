@@ -255,6 +255,27 @@ static void print_needs(FILE *out, const struct judge *j, const struct tables *t
 	}
 }
 
+/* What is counted apart. */
+static void print_parts(FILE *out, const struct judge *j)
+{
+	static const char *const names[PLACES] = {
+		[PLACE_PART] = "the part", [PLACE_NO_FILE] = "code that is in no file"};
+
+	for (int i = 0; i < PLACES; i++) {
+		uint64_t total = 0;
+
+		for (int v = 0; v < VERDICTS; v++)
+			total += j->by[i][v];
+		if (!names[i] || !total)
+			continue;
+		fprintf(out, "  in %s: %" PRIu64 "\n", names[i], total);
+		for (int v = 0; v < VERDICTS; v++)
+			if (j->by[i][v])
+				fprintf(out, "  %16" PRIu64 "  %8.4f %%  %s\n", j->by[i][v],
+					100.0 * (double)j->by[i][v] / (double)total, verdict_texts[v]);
+	}
+}
+
 void report_print(FILE *out, const struct judge *j, const struct shadow *s, const struct tables *t,
 		  size_t limit)
 {
@@ -277,6 +298,7 @@ void report_print(FILE *out, const struct judge *j, const struct shadow *s, cons
 		if (j->n[v])
 			fprintf(out, "  %12" PRIu64 "  %8.4f %%  %s\n", j->n[v],
 				100.0 * (double)j->n[v] / (double)total, verdict_texts[v]);
+	print_parts(out, j);
 	fprintf(out, "  %" PRIu64 " of the right ones by rule and registers, the others read the stack\n",
 		j->n_by_rule);
 	for (int v = VERDICT_RIGHT_LATER; v <= VERDICTS; v++)

@@ -51,6 +51,8 @@ struct tables {
 	size_t n_analysed;
 	uint64_t n_in_code; /* frames that were unwound first, of code in no file */
 	uint32_t code;	    /* the binary that stands for code in memory without a file */
+	uint32_t program;   /* the program's own file: what was mapped first */
+	uint64_t part_low, part_high;
 	bool ready;
 	struct unwind_area area;
 	struct env env;
@@ -132,6 +134,8 @@ int tables_new(struct tables **ret, const struct tracee *tracee, const char *cor
 		unwind_tables_follow_generated(t->tables);
 	if (r == 0)
 		r = publisher_new(&t->publisher, t->arena, t->tables);
+	if (r == 0) /* the walk is never begun, but says which code is V8's */
+		publisher_want_runtimes(t->publisher, 1u << RUNTIME_FILE_V8);
 	if (r == 0)
 		r = proc_table_new(&t->processes, 4, &t->files);
 	if (r < 0) {
@@ -206,6 +210,7 @@ static uint32_t file_of(struct tables *t, const struct proc_maps_line *line, con
 	    binary_registry_add(t->binaries, opened.fd, &opened.st, path, &index) < 0)
 		return PROC_FILE_NONE;
 	unwind_tables_add(t->tables, index);
+	t->program = t->program ?: index;
 	return index;
 }
 
@@ -273,6 +278,29 @@ static int add_code(struct tables *t)
 	return unwind_tables_add_generated(t->tables, t->code, (uint32_t)t->tracee->pid);
 }
 
+/* An offset in the list's segment that the list's header has as one from the list. */
+static uint32_t in_list(struct tables *t, uint32_t member)
+{
+	const uint32_t list = t->area.state.list;
+	struct segment *s = segment_at(t, ref_segment(list));
+	const uint32_t at = s ? segment_u32(s, ref_offset(list) + member) : 0;
+
+	return at ? (uint32_t)ref_offset(list) + at : 0;
+}
+
+/* As bpf/profiler.bpf.c does when a sample begins. */
+static void use_list(struct tables *t)
+{
+	struct unwind_state *s = &t->area.state;
+
+	s->list = publisher_list(t->publisher, t->process->maps);
+	s->length = 0;
+	s->runtime_at = in_list(t, LIST_RUNTIME);
+	s->heaps_at = in_list(t, LIST_HEAPS);
+	if (s->runtime_at)
+		(void)runtime_begin();
+}
+
 static int publish(struct tables *t)
 {
 	int r = publisher_put(t->publisher, t->process);
@@ -281,8 +309,7 @@ static int publish(struct tables *t)
 		return r;
 	if (arena_grace_begin(t->arena))
 		arena_grace_end(t->arena);
-	t->area.state.list = publisher_list(t->publisher, t->process->maps);
-	t->area.state.length = 0;
+	use_list(t);
 	return 0;
 }
 
@@ -305,7 +332,7 @@ static bool analyse(struct tables *t, uint64_t address)
 	q.high = m->end;
 	(void)runtime_walk_find_vm(&q, t->process->maps, t->tables,
 				   1u << RUNTIME_FILE_HOTSPOT | 1u << RUNTIME_FILE_BEAM |
-					   1u << RUNTIME_FILE_DOTNET);
+					   1u << RUNTIME_FILE_DOTNET | 1u << RUNTIME_FILE_V8);
 	unwind_tables_request(t->tables, t->code, &q);
 	while (unwind_tables_requested(t->tables, t->code) && clock_mono_ns() < end) {
 		unwind_tables_pump(t->tables);
@@ -446,8 +473,7 @@ static void unwind_one(struct tables *t, struct unwound *ret)
 	if (!analyse(t, before.ip))
 		return;
 	*s = before;
-	s->list = publisher_list(t->publisher, t->process->maps);
-	s->length = 0;
+	use_list(t);
 	unwind_once(t, ret);
 }
 
@@ -485,6 +511,27 @@ static const struct binary *file_at(const struct tables *t, uint64_t frame)
 bool tables_read(const struct tables *t, uint64_t address, void *to, uint32_t len)
 {
 	return tracee_read(t->tracee, address, to, len) == len;
+}
+
+void tables_set_part(struct tables *t, uint64_t low, uint64_t high)
+{
+	t->part_low = low;
+	t->part_high = high;
+}
+
+enum tables_place tables_place(const struct tables *t, uint64_t frame)
+{
+	const uint32_t file = frame_file(frame);
+	const uint64_t va = frame_va(frame);
+
+	if (file == t->code || !file || file >= FRAME_TAG_RUNTIME)
+		return PLACE_NO_FILE;
+	return file == t->program && va >= t->part_low && va < t->part_high ? PLACE_PART : PLACE_FILES;
+}
+
+uint64_t tables_frame(const struct tables *t, uint64_t ip)
+{
+	return t->area.state.tag | ((ip - t->area.state.bias) & FRAME_VA_MASK);
 }
 
 const char *tables_build_id(const struct tables *t, uint64_t frame)

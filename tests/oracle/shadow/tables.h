@@ -56,6 +56,15 @@ void tables_unwind_on(struct tables *t, struct unwound *ret);
 /* Reads memory of the process. False unless all of it could be read. */
 bool tables_read(const struct tables *t, uint64_t address, void *to, uint32_t len);
 
+/* Where code is, for what is counted apart. */
+enum tables_place { PLACE_FILES, PLACE_PART, PLACE_NO_FILE, PLACES };
+
+/* ELF addresses [low, high) of the program's own file are counted apart; 0, 0: none. */
+void tables_set_part(struct tables *t, uint64_t low, uint64_t high);
+enum tables_place tables_place(const struct tables *t, uint64_t frame);
+/* The frame of an instruction that tables_agree() was right about. */
+uint64_t tables_frame(const struct tables *t, uint64_t ip);
+
 /* Build id of a module, borrowed; NULL: none. */
 const char *tables_build_id(const struct tables *t, uint64_t frame);
 /* Name of a module by frame, borrowed; NULL: none. */

@@ -31,9 +31,11 @@ int watch_init(struct watch *w, const struct watch_options *options, char *const
 		r = tracee_start(&w->tracee, argv, options->output);
 	if (r == 0)
 		r = tables_new(&w->tables, &w->tracee, options->corrupt);
-	if (r == 0)
-		r = tables_refresh(w->tables);
-	return r;
+	if (r < 0)
+		return r;
+	w->judge.tables = w->tables;
+	tables_set_part(w->tables, options->part_low, options->part_high);
+	return tables_refresh(w->tables);
 }
 
 void watch_fini(struct watch *w)
@@ -149,7 +151,7 @@ static int look(struct watch *w, uint32_t visits)
 	if (w->steps % o->every)
 		return 0;
 	if (!o->full && !walk && agrees(w, visits)) {
-		judge_agreed(&w->judge);
+		judge_agreed(&w->judge, w->tables, w->tracee.regs.rip);
 		return 0;
 	}
 	tables_unwind(w->tables, &w->tracee.regs, &got);

@@ -10,10 +10,11 @@ struct watch_options {
 	uint64_t steps, seconds, places;
 	uint64_t from_ns; /* 0: from the start */
 	bool from_main;
-	uint64_t burst, gap_ns; /* burst 0: without gaps */
-	uint64_t every, walk;	/* walk 0: never */
-	bool full;		/* read the stack at every step */
-	const char *corrupt;	/* module, NULL */
+	uint64_t burst, gap_ns;	      /* burst 0: without gaps */
+	uint64_t every, walk;	      /* walk 0: never */
+	bool full;		      /* read the stack at every step */
+	const char *corrupt;	      /* module, NULL */
+	uint64_t part_low, part_high; /* as in tables_set_part */
 	bool output;
 };
 

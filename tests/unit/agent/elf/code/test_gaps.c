@@ -82,7 +82,7 @@ Test(gaps, by_definition)
 }
 
 /* A damaged file's sections overlap, and so do gaps, the last of which does not end last. */
-Test(gaps, exports_in_gaps_that_overlap)
+Test(gaps, symbols_in_gaps_that_overlap)
 {
 	static const Elf64_Sym symbols[] = {
 		{0},
@@ -90,12 +90,20 @@ Test(gaps, exports_in_gaps_that_overlap)
 		{.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1, .st_value = 0x1210},
 		{.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = 1, .st_value = 0x1390},
 	};
+	/* V8's own functions are local ones */
+	static const Elf64_Sym local[] = {
+		{0},
+		{.st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC), .st_shndx = 1, .st_value = 0x1110},
+		{.st_info = ELF64_ST_INFO(STB_LOCAL, STT_OBJECT), .st_shndx = 1, .st_value = 0x1120},
+	};
 	static const struct code_gap gaps[] = {{.start = 0x1000, .end = 0x9000},
 					       {.start = 0x1200, .end = 0x1220}};
 	const struct file_section s[] = {
 		{".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0x1000, code, sizeof code, 0, 0},
 		{".dynsym", SHT_DYNSYM, SHF_ALLOC, 0x5000, symbols, sizeof symbols, 3, sizeof *symbols},
 		{".dynstr", SHT_STRTAB, SHF_ALLOC, 0x6000, "", 1, 0, 0},
+		{".symtab", SHT_SYMTAB, 0, 0, local, sizeof local, 5, sizeof *local},
+		{".strtab", SHT_STRTAB, 0, 0, "", 1, 0, 0},
 	};
 	_cleanup_buf_ struct buf file = {0};
 	struct code_starts starts = {0};
@@ -103,9 +111,11 @@ Test(gaps, exports_in_gaps_that_overlap)
 
 	file_write(&file, EM_X86_64, s, ARRAY_SIZE(s), 0);
 	img = file_open(&file);
-	cr_assert_eq(code_starts_read_exports(&starts, img, gaps, ARRAY_SIZE(gaps)), 0);
+	cr_assert_eq(code_starts_read_symbols(&starts, img, gaps, ARRAY_SIZE(gaps)), 0);
 	cr_expect(code_starts_at(&starts, 0x1010));
 	cr_expect(code_starts_at(&starts, 0x1210));
+	cr_expect(code_starts_at(&starts, 0x1110));
+	cr_expect_not(code_starts_at(&starts, 0x1120));
 	code_starts_fini(&starts);
 	elf_image_free(img);
 }
