@@ -406,6 +406,9 @@ struct elf_rule flow_rule(const struct flow_state *s)
 		r.cfa_reg = x86_dwarf_number(base);
 		r.cfa_off = s->reg[base];
 	}
+	if (s->taken_to)
+		r.ra = (struct elf_reg_rule){.kind = REG_REGISTER,
+					     .reg = x86_dwarf_number((uint8_t)__builtin_ctz(s->taken_to))};
 	if (s->fp_at == FLOW_FP_SAVED && s->fp_bp.valid)
 		r.fp = (struct elf_reg_rule){
 			.kind = REG_DEREF_REG, .reg = x86_dwarf_number(X86_BP), .off = s->fp_bp.at};

@@ -297,8 +297,8 @@ static int judge_first(struct judge *j, const struct shadow *s, const struct use
 }
 
 /*
- * The frames behind the one that was just unwound with a wrong frame pointer, or stack pointer: are they right
- * up to one that has the right ones again? VERDICT_UNKNOWN where the shadow stack ends before.
+ * The frames behind one that was just unwound with a wrong frame pointer, or stack pointer: are they right up
+ * to one that has the right ones again? VERDICT_UNKNOWN where the shadow stack ends before.
  */
 static enum verdict recovers(const struct shadow *s, struct tables *t)
 {
