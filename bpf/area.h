@@ -50,6 +50,7 @@ struct unwind_state {
 	__u32 fallback;	   /* ending to report if the last frame-pointer step led nowhere; 0: none */
 	__u32 pending;	   /* TABLE_PENDING or TABLE_REFUSED: of the mapping; 0: neither */
 	__u32 switches;	   /* steps to another stack (FRAME_BYTES_MAX), allowed once */
+	__u32 signals;	   /* steps out of signal handlers */
 	__u32 n_before;	   /* words in the record before the frame that regs belong to; or N_BEFORE_NONE */
 	__u32 ring; /* beyond the limit: index of the ring's first word (unwind_beyond_limit); else 0 */
 	__u32 laps; /* times that the ring was full */

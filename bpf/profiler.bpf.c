@@ -386,6 +386,7 @@ static __always_inline __u64 sample_begin(struct unwind_area *a, __u64 pids, __u
 	a->state.have_regs = 0;
 	a->state.fallback = 0;
 	a->state.switches = 0;
+	a->state.signals = 0;
 	a->state.next_marker = NO_MARKER;
 	a->record.flags = 0;
 	a->state.saved_bytes = 0;

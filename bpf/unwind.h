@@ -184,6 +184,12 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 }
 
 /*
+ * One handler within the other. A circle of them, which a tenant can make, would be walked for long: each
+ * brings all registers.
+ */
+#define SIGNALS_MAX 64u
+
+/*
  * Out of a signal handler: the kernel's frame has every register of the interrupted code, so that its rule is
  * that of an innermost frame. The window serves as the buffer.
  */
@@ -192,6 +198,8 @@ static __always_inline int step_signal(struct unwind_area *a)
 	struct unwind_state *t = &a->state;
 	const __u64 *words = (const __u64 *)a->window;
 
+	if (t->signals++ >= SIGNALS_MAX)
+		return ENDING_BAD_CFA;
 	t->window_len = 0;
 	if (env_read_user(a->window, SIGNAL_WORDS * 8, t->sp + SIGNAL_REGISTERS))
 		return ENDING_READ_FAULT;

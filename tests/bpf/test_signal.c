@@ -67,6 +67,24 @@ static void run(const struct signal_case *c)
 	cr_expect_eq(m->n_register_requests, 0, "%s", c->name);
 }
 
+/* The handler seems to be what the signal interrupted: that is not followed to the limit of frames. */
+Test(signal, a_circle)
+{
+	_cleanup_machine_ struct machine *m = machine_new();
+	const struct machine_row rows[] = {
+		{HANDLER, RULE_SP(8)}, {TRAMPOLINE - 64, RULE_SIGNAL}, {TRAMPOLINE + 64, RULE_NONE}};
+	int ending;
+
+	machine_map_table(m, BIAS, FILE_INDEX, rows, ARRAY_SIZE(rows));
+	machine_memory(m, STACK, STACK_BYTES);
+	machine_poke(m, SP, BIAS + TRAMPOLINE);
+	machine_poke(m, FRAME + FRAME_SP, SP);
+	machine_poke(m, FRAME + FRAME_IP, BIAS + HANDLER);
+	ending = machine_unwind(m, BIAS + HANDLER, SP, 1, 1000);
+	cr_expect_eq(ending, ENDING_BAD_CFA, "%s", ending_text(ending));
+	cr_expect_eq(m->area.state.n, 2 * SIGNALS_MAX + 2, "%u frames", m->area.state.n);
+}
+
 Test(signal, by_a_row)
 {
 	run(&(struct signal_case){"row", RULE_SIGNAL, RULE_SP(16), .flags = ~0ull, .ending = ENDING_ROOT,

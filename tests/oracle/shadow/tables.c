@@ -485,7 +485,7 @@ void tables_unwind(struct tables *t, const struct user_regs_struct *regs, struct
 	s->ip = regs->rip;
 	s->sp = regs->rsp;
 	s->fp = regs->rbp;
-	s->n = s->have_regs = s->fallback = s->switches = s->window_len = 0;
+	s->n = s->have_regs = s->fallback = s->switches = s->signals = s->window_len = 0;
 	s->innermost = 1;
 	unwind_one(t, ret);
 	t->n_in_code += frame_file(ret->frame) == t->code || frame_file(ret->frame) >= FRAME_TAG_RUNTIME;
