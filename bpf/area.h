@@ -29,6 +29,12 @@ struct segment {
 	__u8 bytes[SEGMENT_VALUE];
 };
 
+/*
+ * Signal handlers, one within the other. A circle of them, which a tenant can make, would be walked for long:
+ * each brings all registers.
+ */
+#define SIGNALS_MAX 64u
+
 struct unwind_state {
 	/* of the frame to step from; ip is a return address minus 1, unless `innermost` */
 	__u64 ip, sp, fp;

@@ -184,12 +184,6 @@ static __always_inline int step_frame_pointer(struct unwind_area *a, int reason,
 }
 
 /*
- * One handler within the other. A circle of them, which a tenant can make, would be walked for long: each
- * brings all registers.
- */
-#define SIGNALS_MAX 64u
-
-/*
  * Out of a signal handler: the kernel's frame has every register of the interrupted code, so that its rule is
  * that of an innermost frame. The window serves as the buffer.
  */

@@ -120,6 +120,7 @@ struct code_sweep {
 	struct code_assumptions assumptions;
 	uint32_t unresolved; /* state of a jump whose targets are not known, or NO_STATE */
 	bool left;	     /* a path ends as it must */
+	bool doubts;	     /* that calls of functions that do return come back to this one */
 	size_t n_calls;	     /* of any function */
 	bool conflict;
 	uint16_t blamed;
@@ -556,7 +557,7 @@ static void call(struct code_sweep *s, uint32_t off, struct x86_insn insn)
 	case RETURNS_SURELY:
 		if (ends_behind(s, off + insn.len))
 			break;
-		if (s->known_entry || !is_before_padding(s, off + insn.len))
+		if (!s->doubts && (s->known_entry || !is_before_padding(s, off + insn.len)))
 			go_on(s, off, &insn);
 		else
 			go_on_perhaps(s, off, &insn, true);
@@ -769,6 +770,7 @@ static bool follow_function(struct code_sweep *s, uint32_t entry, bool known)
 	const uint32_t index = state_add(s, &state);
 
 	s->known_entry = known;
+	s->doubts = false;
 	for (int tries = known ? TRIES_KNOWN : TRIES_GUESS; tries > 0 && !s->no_memory; tries--) {
 		forget(s);
 		s->entry = s->end = entry;
@@ -777,8 +779,12 @@ static bool follow_function(struct code_sweep *s, uint32_t entry, bool known)
 		follow_leftovers(s);
 		if (!s->conflict)
 			return true;
-		if (!s->blamed)
-			return false;
+		if (!s->blamed) {
+			if (s->doubts || !known)
+				return false;
+			s->doubts = true; /* V8's own raise errors by a function that otherwise returns */
+			continue;
+		}
 		note_callee(s, s->blamed - 1u, false);
 		s->places[s->assumptions.v[s->blamed - 1].from].flags |= DENIED;
 	}

@@ -11,6 +11,7 @@
 #include "agent/unwind/arena.h"
 #include "agent/unwind/block.h"
 #include "agent/unwind/finish.h"
+#include "bpf/area.h"
 #include "agent/unwind/list.h"
 #include "tests/unit/machine.h"
 

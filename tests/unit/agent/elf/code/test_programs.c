@@ -50,6 +50,11 @@ static const struct program_case cases[] = {
 	 BYTES(ENTRY "\x53\xe8\x02\x00\x00\x00\x06\x06\x0f\x0b"),
 	 {0},
 	 "0 undef; d rsp+8; 11 rsp+16; 16 none; 18 rsp+8; 1a none"},
+	/* call +1; ret; test edi, edi; je ret; push rbp; mov rbp, rsp; call f; ret; f: ret */
+	{"a call that does not come back, of one that does return: as of V8, to raise an error",
+	 BYTES(ENTRY "\xe8\x01\x00\x00\x00\xc3\x85\xff\x74\x09\x55\x48\x89\xe5\xe8\x01\x00\x00\x00\xc3\xc3"),
+	 {0},
+	 "0 undef; d rsp+8; 1b rsp+16; 1e rbp+16; 23 rsp+8; 25 none"},
 	/* sub rsp, 24; cmp edi, 1; jae +7; jmp [0x9000 + rdi * 8]; add; ret; int3; jmp self */
 	{"the second word belongs to another table: the index is below 1",
 	 BYTES(ENTRY "\x48\x83\xec\x18\x83\xff\x01\x73\x07\xff\x24\xfd\x00\x90\x00\x00\x48\x83\xc4\x18\xc3"
