@@ -398,12 +398,23 @@ static inline uint32_t state_behind(struct code_sweep *s, uint32_t off, const st
 	return flow_ignores(&s->states.v[index], insn) ? index : step(s, index, insn);
 }
 
+/*
+ * Whether the stack pointer moves over arguments of a number that only the caller knows, below which the return
+ * address is put back: V8.
+ */
+static bool drops_arguments(const struct code_sweep *s, uint32_t off)
+{
+	const uint32_t state = s->places[off].state;
+
+	return !s->known_entry && state != LOST_STATE && s->states.v[state].taken_to;
+}
+
 /* Continues behind the instruction. */
 static void go_on(struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
 {
 	const uint32_t next = off + insn->len, state = state_behind(s, off, insn);
 
-	if (state == LOST_STATE && s->piece.generated)
+	if (state == LOST_STATE && (s->piece.generated || drops_arguments(s, off)))
 		return;
 	if ((state == LOST_STATE && !s->known_entry) || (state != LOST_STATE && next >= s->piece.n))
 		contradict(s, s->places[off].assumption);

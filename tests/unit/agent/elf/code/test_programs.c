@@ -73,6 +73,16 @@ static const struct program_case cases[] = {
 	       "\xc3"),
 	 {TEXT_VA + 0x20, 77},
 	 "0 undef; d rsp+8; 20 none"},
+	/*
+	 * ret; and at 0x20: push rbp; mov rbp, rsp; pop rbp; test eax, eax; je +1; ret; pop r10;
+	 * lea rsp, [rsp + rcx * 8]; push r10; ret
+	 */
+	{"arguments are dropped whose number the caller knows: as of V8",
+	 BYTES(ENTRY "\xc3\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x55\x48\x89\xe5\x5d"
+		     "\x85\xc0\x74\x01\xc3"
+		     "\x41\x5a\x48\x8d\x24\xcc\x41\x52\xc3"),
+	 {TEXT_VA + 0x20, 77},
+	 "0 undef; d rsp+8; 21 rsp+16; 24 rbp+16; 25 rsp+8; 2c rsp+0; 30 none"},
 	/* test edi, edi; je +8; push rbx; call f; jmp self; ret; f: mov rsp, rdi; ret */
 	{"it is not known whether the call returns, and nothing behind it shows the frame",
 	 BYTES(ENTRY "\x85\xff\x74\x08\x53\xe8\x06\x00\x00\x00\xeb\xfe\xc3\xcc\xcc\xcc\x48\x89\xfc\xc3"),
