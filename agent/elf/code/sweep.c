@@ -399,8 +399,8 @@ static inline uint32_t state_behind(struct code_sweep *s, uint32_t off, const st
 }
 
 /*
- * Whether the stack pointer moves over arguments of a number that only the caller knows; the return address is
- * put back below the others: V8.
+ * Whether the stack pointer moves over as many arguments as only the caller knows. The return address, which
+ * was popped, is pushed again behind that: V8.
  */
 static bool drops_arguments(const struct code_sweep *s, uint32_t off)
 {
