@@ -66,9 +66,10 @@ WITH_RBX(in_data, ".cfi_escape 0x0f, 5, 0x73, 0, 0x06, 0x12, 0x13",
 SPINS(bad_cfa, ".cfi_def_cfa rsp, -64", "");
 SPINS(read_fault, ".cfi_def_cfa rbp, 16", "lea 0x10000000(%rsp), %rbp\nand $-16, %rbp\n");
 SPINS(no_mapping, ".cfi_def_cfa rsp, 8", "push $0x1230\n");
-/* no call-frame information, in a file that has some */
-__asm__(".text\n.globl no_row\n.type no_row, @function\n.skip 64, 0x90\nno_row:\nmov $1, %ebp\n1: jmp 1b\n"
-	".skip 64, 0x90\n.size no_row, . - no_row\n");
+/* no call-frame information, in a file that has some; nor do its instructions say how large its frame is */
+__asm__(".text\n.globl no_row\n.type no_row, @function\n.skip 64, 0x90\nno_row:\nmov $1, %ebp\nmov $64, "
+	"%eax\n"
+	"sub %rax, %rsp\n1: jmp 1b\n.skip 64, 0x90\n.size no_row, . - no_row\n");
 void no_row(void);
 
 /* Code in memory without a file, and without frame pointer. */
