@@ -34,7 +34,7 @@ def body(s):
     cost = {k.split('"')[1]: 1e6 * v / metrics["proflet_samples_taken_total"] for k, v in metrics.items() if k.startswith("proflet_samples_cpu_seconds_total")}
     s.note(", ".join(f"{k} {v:.1f} µs a sample" for k, v in cost.items()))
     s.check("expressions that cost too much are counted", metrics.get("proflet_stacks_rules_too_costly_total", 0) > 0)
-    s.equal("the log says so, once", len(agent.lines("expressions of its call-frame information")), 1)
+    s.equal("the log says so, once", len(agent.lines("to follow its call-frame information")), 1)
     for process in started:
         process.kill()
     samples = trial.judge()
