@@ -81,10 +81,17 @@ static bool is_caller(const struct unwound *got, struct truth t)
 	return got->ending < 0 && got->ra == t.ra && got->sp == t.sp;
 }
 
-/* The caller is right, but what was pushed for the call, or is taken off behind it, was not known. */
-static bool is_caller_elsewhere(const struct unwound *got, struct truth t)
+/* Whether the code is V8's, or was made at run time: such code takes off what others have pushed. */
+static bool drops_arguments(const struct judge *j, const struct unwound *got)
 {
-	return got->ending < 0 && got->ra == t.ra && got->fp == t.fp && got->sp != t.sp;
+	return tables_place(j->tables, got->frame) != PLACE_FILES;
+}
+
+/* The caller is right, but what was pushed for the call, or is taken off behind it, was not known. */
+static bool is_caller_elsewhere(const struct judge *j, const struct unwound *got, struct truth t)
+{
+	return drops_arguments(j, got) && got->ending < 0 && got->ra == t.ra && got->fp == t.fp &&
+	       got->sp != t.sp;
 }
 
 static bool is_truth(const struct unwound *got, struct truth t)
@@ -343,7 +350,7 @@ int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct
 	spot = spot_at(j, got);
 	if (!spot)
 		return -ENOMEM;
-	if (v == VERDICTS && (is_caller(got, truth_of(f)) || is_caller_elsewhere(got, truth_of(f)))) {
+	if (v == VERDICTS && (is_caller(got, truth_of(f)) || is_caller_elsewhere(j, got, truth_of(f)))) {
 		v_wrong = recovers(s, t);
 		if (v_wrong == VERDICT_FP_LOST && !is_caller(got, truth_of(f)))
 			v_wrong = VERDICT_SP_LOST;
@@ -353,8 +360,8 @@ int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct
 		}
 	}
 	v_wrong = v == VERDICTS ? VERDICT_WRONG : uncovered(got, false);
-	if (v == VERDICTS && !right && s->leaving.id &&
-	    f->sp < regs->rsp) /* its caller is not that any more */
+	if (v == VERDICTS && !right && s->leaving.id && f->sp < regs->rsp &&
+	    drops_arguments(j, got)) /* its caller is not that any more */
 		v = v_wrong = VERDICT_UNKNOWN;
 	if (right || v == v_wrong) {
 		count(j, spot, v, 1);
