@@ -13,6 +13,7 @@
 #define VA 0x7f0000001000u
 #define HEAD_BYTES 4u
 #define CODE_BYTES_MAX 4096u
+#define X86_REGISTERS 16u
 
 static void require(int condition)
 {
@@ -28,7 +29,9 @@ static void check_rule(const struct elf_rule *rule, const struct memory_code *co
 	}
 	if (rule->cfa_kind == CFA_SIGNAL) /* bytes of a trampoline */
 		return;
-	require(rule->ra.kind == REG_CFA_OFF || rule->ra.kind == REG_SAME);
+	/* on the stack; where it was, on arm64; in the register that took it from the stack */
+	require(rule->ra.kind == REG_CFA_OFF || rule->ra.kind == REG_SAME ||
+		(rule->ra.kind == REG_REGISTER && rule->ra.reg < X86_REGISTERS));
 	/* what is only a guess is checked where it is used */
 	require(code->function || rule->flags & RULE_CHECKED || rule->cfa_kind != CFA_REG_OFF);
 }
