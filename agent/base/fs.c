@@ -92,6 +92,11 @@ int fs_reopen(int fd)
 	return r < 0 ? -errno : r;
 }
 
+bool fs_is_short(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -EAGAIN;
+}
+
 int fs_reopen_parts(int fd)
 {
 	int r = fs_reopen(fd);

@@ -3,6 +3,7 @@
 #ifndef PROFLET_BASE_FS_H
 #define PROFLET_BASE_FS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct buf;
@@ -23,7 +24,12 @@ int fs_write_file(const char *path, const void *data, size_t len);
  * owned by the caller, or -errno. May block as long as the file system does.
  */
 int fs_reopen(int fd);
-/* The same without read-ahead, which on some disks is megabytes: for a file of which parts are read. */
+/*
+ * Whether an error of opening or reading says that memory, descriptors or the like were short, and nothing of
+ * the file: the same may succeed later.
+ */
+bool fs_is_short(int error);
+/* As fs_reopen(), without read-ahead, which may be megabytes: for a file of which parts are read. */
 int fs_reopen_parts(int fd);
 
 #endif

@@ -72,7 +72,7 @@ static int read_elf(struct binary *b)
 	size_t n;
 	int r = elf_version_open(&img, b->fd, NULL);
 
-	if (r == -ENOMEM)
+	if (fs_is_short(r))
 		return r;
 	if (r < 0) /* mapped executable, but no ELF file: its addresses are file offsets */
 		return read_hash(b);

@@ -170,6 +170,7 @@ static const struct metric metrics[] = {
 		 "scanned again."),
 	LABELLED("proflet_process_gaps_total", "reason=\"cpu_online\"", agent.track.gaps[GAP_CPU_CAME], ""),
 	LABELLED("proflet_process_gaps_total", "reason=\"no_memory\"", agent.track.gaps[GAP_NO_MEMORY], ""),
+	LABELLED("proflet_process_gaps_total", "reason=\"not_opened\"", agent.track.gaps[GAP_NOT_OPENED], ""),
 	COUNTER("proflet_process_rescans_total", agent.track.rescans, "Times that /proc was scanned again."),
 	LABELLED("proflet_binaries_opened_total", "result=\"ok\"", agent.track.openings.opened,
 		 "Attempts to open mapped files, by result."),

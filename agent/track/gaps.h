@@ -10,10 +10,11 @@
 #include <stdint.h>
 
 /* X(name, text). The text is the metric's label. */
-#define GAPS(X)                                                                     \
-	X(EVENTS, "events_lost")  /* process events are missing */                  \
-	X(CPU_CAME, "cpu_online") /* a CPU ran tasks before its events were read */ \
-	X(NO_MEMORY, "no_memory") /* a change was known, but could not be stored */
+#define GAPS(X)                                                                       \
+	X(EVENTS, "events_lost")    /* process events are missing */                  \
+	X(CPU_CAME, "cpu_online")   /* a CPU ran tasks before its events were read */ \
+	X(NO_MEMORY, "no_memory")   /* a change was known, but could not be stored */ \
+	X(NOT_OPENED, "not_opened") /* a mapped file was not, as descriptors were short */
 
 enum gap {
 #define X(name, text) GAP_##name,

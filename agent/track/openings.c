@@ -28,6 +28,7 @@
 
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
+#include "agent/base/fs.h"
 #include "agent/binary/registry.h"
 #include "agent/probe/sideband.h"
 #include "agent/proc/history.h"
@@ -338,8 +339,8 @@ static uint32_t settle(struct opening *g)
 
 	if (g->error < 0)
 		index = g->candidate_is ? g->candidate : 0;
-	if (g->error == -ENOMEM)
-		gap_note(o->options.gaps, GAP_NO_MEMORY);
+	if (fs_is_short(g->error))
+		gap_note(o->options.gaps, g->error == -ENOMEM ? GAP_NO_MEMORY : GAP_NOT_OPENED);
 	count(&o->stats, g, index);
 	if (g->error < 0)
 		return index ?: PROC_FILE_NONE;

@@ -13,6 +13,7 @@
 #include "agent/base/buf.h"
 #include "agent/base/cleanup.h"
 #include "agent/base/flat.h"
+#include "agent/base/fs.h"
 #include "agent/proc/beneath.h"
 #include "agent/proc/maps.h"
 #include "agent/proc/root.h"
@@ -187,12 +188,6 @@ static int search(struct pdb_search *s, uint64_t base, const char *name, int to)
 	return r == 0 ? call_opener(root, x, name, to) : r;
 }
 
-/* Errors after which it is worth while to try again. */
-static bool is_passing(int r)
-{
-	return r == -EMFILE || r == -ENFILE || r == -ENOMEM || r == -EAGAIN;
-}
-
 static bool is_absent(const struct pdb_absent *a, uint64_t base)
 {
 	for (uint32_t i = 0; i < a->n; i++)
@@ -208,7 +203,7 @@ static void take_result(struct pdb_search *s, uint64_t base, int r)
 		s->opened++;
 	else if (r == -ETIMEDOUT)
 		s->absent->n = PDB_ABSENT_MAX;
-	else if (!is_passing(r))
+	else if (!fs_is_short(r))
 		s->absent->base[s->absent->n++] = base;
 }
 

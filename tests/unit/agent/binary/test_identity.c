@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which file is which binary: nothing that a file's owner chooses makes it another's. */
+#include <errno.h>
+#include <sys/resource.h>
+
 #include "tests/unit/agent/binary/binary_files.h"
 
 static bool is_open(int fd)
@@ -297,6 +300,28 @@ Test(identity, content_is_confirmed_or_changed)
 	binary_registry_confirmed(f.registry, index, NULL, false, 300);
 	cr_expect_eq(b->doubt_from_ns, 200, "it stays changed");
 	cr_expect_not(binary_registry_unchanged(f.registry, index));
+}
+
+/* A file that could not be read for want of a descriptor is not one that is not ELF. */
+Test(identity, short_of_descriptors)
+{
+	_cleanup_files_ struct files f;
+	struct rlimit all, few;
+	struct binary *b = NULL;
+	struct stat st;
+	int fd;
+
+	files_init(&f, 16);
+	files_write_libc(&f, "a", false);
+	fd = files_open(&f, "a", &st);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	few = (struct rlimit){(rlim_t)fd + 1, all.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	cr_expect_eq(binary_new(&b, fd, &st, "a"), -EMFILE);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	cr_assert_eq(binary_new(&b, fd, &st, "a"), 0);
+	cr_expect_gt(b->n_segments, 0);
+	binary_free(b);
 }
 
 /* Two contents with the same times, as within one tick of the clock: the later one is found. */

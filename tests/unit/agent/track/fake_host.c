@@ -493,6 +493,8 @@ static int file_open(struct fake_host *h, const char *path, enum proc_open_way w
 	const struct fake_file *f = path ? file_of(h, path) : NULL;
 	char name[40];
 
+	if (h->open_error < 0)
+		return h->open_error;
 	if (!f)
 		return -ENOENT;
 	if (f->fd < 0)

@@ -85,7 +85,7 @@ struct fake_host {
 		char name[64];
 	} events[FAKE_EVENTS_MAX];
 	bool mappings; /* events report them */
-	int drain_error, scan_error;
+	int drain_error, scan_error, open_error;
 	uint64_t lost[SIDEBAND_LOSSES_N];
 	struct {
 		uint32_t pid;

@@ -48,6 +48,24 @@ Test(openings, late)
 	cr_expect_eq(flow_stats(f).openings.opened, 2);
 }
 
+/* There was no descriptor for it, say: that passes. */
+Test(openings, tried_again_when_something_was_short)
+{
+	_cleanup_flow_ struct flow *f = with_shell();
+
+	f->host.open_error = -EMFILE;
+	fake_process_map(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	fake_mmap(&f->host, SHELL, LIB, 4, 0, "/lib/lib");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "-");
+	cr_expect_gt(flow_stats(f).openings.failed, 0);
+	cr_expect_gt(flow_stats(f).gaps[GAP_NOT_OPENED], 0);
+	f->host.open_error = 0;
+	fake_now_ns += 60 * NS_PER_SEC;
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/lib/lib");
+}
+
 /* Forks share the list, or have a copy of it, by the time that the file comes. */
 Test(openings, late_and_forked)
 {
