@@ -127,6 +127,38 @@ static bool put_back(struct flow_state *s, uint8_t reg)
 	return true;
 }
 
+/* A register changes in a way that is not tracked. */
+static void overwrite(struct flow_state *s, uint16_t writes)
+{
+	if (writes & BIT(X86_BP))
+		lose_fp(s);
+	for (unsigned r = 0; r < X86_REGS; r++)
+		if (writes & BIT(r))
+			forget(s, r);
+}
+
+/*
+ * With the return address in a register, the stack pointer moves over arguments that the function drops, or
+ * below others that it adds: what it leaves is what its caller goes on with, so the CFA moves along (V8's
+ * functions; alloca).
+ */
+static bool move_arguments(struct flow_state *s, const struct x86_insn *i)
+{
+	const bool moves = i->op == X86_PUSH  ? i->reg >= X86_REGS || !(s->taken_to & BIT(i->reg))
+			   : i->op == X86_POP ? i->reg != X86_SP
+			   : i->op == X86_ADD || i->op == X86_LEA || i->op == X86_MOVE
+				   ? i->reg == X86_SP
+				   : i->writes & BIT(X86_SP);
+
+	if (!s->taken_to || s->fp_at < 0 || !moves)
+		return false;
+	overwrite(s, i->writes);
+	for (uint8_t r = 0; r < X86_REGS; r++)
+		forget(s, r);
+	learn(s, X86_SP, 0);
+	return true;
+}
+
 static void push(struct flow_state *s, uint8_t reg)
 {
 	copy(s, X86_SP, X86_SP, -8);
@@ -217,16 +249,6 @@ static void store(struct flow_state *s, const struct x86_insn *i)
 		s->fp_at = i->disp - s->reg[i->base];
 }
 
-/* A register changes in a way that is not tracked. */
-static void overwrite(struct flow_state *s, uint16_t writes)
-{
-	if (writes & BIT(X86_BP))
-		lose_fp(s);
-	for (unsigned r = 0; r < X86_REGS; r++)
-		if (writes & BIT(r))
-			forget(s, r);
-}
-
 /* Distances in a frame. Sums of two of them do not overflow. */
 static bool is_near(int32_t distance)
 {
@@ -242,6 +264,8 @@ static bool apply(struct flow_state *s, const struct x86_insn *i)
 		overwrite(s, i->writes);
 		return true;
 	}
+	if (move_arguments(s, i))
+		return true;
 	switch (i->op) {
 	case X86_PUSH:
 		if (!put_back(s, i->reg))

@@ -28,6 +28,7 @@
 #include "agent/elf/code/assumptions.h"
 #include "agent/elf/code/extent.h"
 #include "agent/elf/code/flow.h"
+#include "agent/elf/code/flow_back.h"
 #include "agent/elf/code/jump_table.h"
 #include "agent/elf/code/returns.h"
 #include "agent/elf/code/starts.h"
@@ -1077,6 +1078,63 @@ static void explore_all(struct code_sweep *s)
 	}
 }
 
+/* --- ends of functions whose frames are not known */
+
+/* Whether a function ends with the instruction: it returns, or jumps to another that is certainly one. */
+static bool is_exit(const struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
+{
+	const int64_t target = (int64_t)off + insn->len + insn->disp;
+
+	if (insn->op == X86_RETURN)
+		return drops_words(s->piece.code + off, insn->len);
+	if (insn->op != X86_JUMP)
+		return false;
+	return target >= 0 && target < s->piece.n ? is_start(s, (uint32_t)target)
+						  : is_certain_start(s, target);
+}
+
+/* Whether an instruction at which the frame is lost ends before `off`. *ret is where it begins. */
+static bool lost_before(const struct code_sweep *s, uint32_t off, uint32_t *ret)
+{
+	for (uint32_t at = off; at-- > 0 && off - at <= X86_MAX_BYTES;)
+		if (s->places[at].flags & ACCEPTED) {
+			*ret = at;
+			return s->places[at].state == LOST_STATE && s->places[at].len == off - at;
+		}
+	return false;
+}
+
+/* Finds out from its end what is known of the frame. */
+static void follow_back(struct code_sweep *s, uint32_t exit)
+{
+	struct flow_back b = flow_back_exit();
+	struct x86_insn insn;
+	uint32_t at = exit;
+
+	do {
+		const struct flow_state state = flow_back_state(&b);
+
+		s->places[at].state = state_add(s, &state);
+		if (!lost_before(s, at, &at))
+			return;
+		insn = x86_decode(s->piece.code + at, s->piece.n - at);
+	} while (flow_back_step(&b, &insn) && !s->no_memory);
+}
+
+static void follow_exits(struct code_sweep *s)
+{
+	for (uint32_t off = 0; off < s->piece.n && !s->no_memory; off++) {
+		const struct place *p = &s->places[off];
+		struct x86_insn insn;
+
+		if (!(p->flags & ACCEPTED) || p->state != LOST_STATE)
+			continue;
+		insn = x86_decode(s->piece.code + off, s->piece.n - off);
+		if (is_exit(s, off, &insn))
+			follow_back(s, off);
+	}
+}
+
 /* --- what came of it */
 
 unsigned code_sweep_insn(const struct code_sweep *s, uint32_t off, const struct flow_state **ret_state)
@@ -1115,6 +1173,7 @@ int code_sweep_new(struct code_sweep **ret, const struct code_piece *piece, cons
 		if (piece->starts) /* else it is a gap */
 			read_covered(s, spans);
 		explore_all(s);
+		follow_exits(s);
 	} else {
 		s->no_memory = true;
 	}

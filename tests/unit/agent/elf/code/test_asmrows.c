@@ -89,7 +89,7 @@ static const struct {
 	{"arguments below a return address that is popped, and then a jump to another function",
 	 BYTES("\x59\x50\x51\xeb\x0b\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\xcc\x53\xe8\x00\x10\x00\x00\x5b"
 	       "\xc3"),
-	 "10 rsp+8 same; 11 rsp+16 same; 17 rsp+8 same; 18 none"},
+	 "0 rsp+8 same; 1 rsp+0 same; 3 rsp+8 same; 11 rsp+16 same; 17 rsp+8 same; 18 none"},
 	/* push rax; push [rsp + 8]; mov [rsp + 16], rdx; jmp to the second */
 	{"the same, where the return address is copied",
 	 BYTES("\x50\xff\x74\x24\x08\x48\x89\x54\x24\x10\xeb\x04\xcc\xcc\xcc\xcc\x53\xe8\x00\x10\x00\x00\x5b"
@@ -140,13 +140,13 @@ static const struct {
 	 "ret; alloca: pop rdx; sub rsp, rdi; push rdx; ret",
 	 BYTES("\x55\x48\x89\xe5\x48\x83\xec\x10\xe8\x03\x00\x00\x00\xc9\xc3\xcc\x5a\x48\x29\xfc\x52\xc3"),
 	 "0 rsp+8 same; 1 rsp+16 cfa-16; 4 rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
-	 "14 none"},
+	 "15 rsp+8 same; 16 none"},
 	{"the same with a branch over the change, behind which both ways meet",
 	 BYTES("\x55\x48\x89\xe5\x48\x83\xec\x10\xe8\x03\x00\x00\x00\xc9\xc3\xcc\x5a\x85\xff\x74\x03\x48\x29"
 	       "\xfc\x52"
 	       "\xc3"),
 	 "0 rsp+8 same; 1 rsp+16 cfa-16; 4 rbp+16 cfa-16; e rsp+8 same; 11 rsp+0 same; "
-	 "18 none"},
+	 "19 rsp+8 same; 1a none"},
 	{"a function that pops its return address and pushes it again (vfork of musl): push rbx; call; pop "
 	 "rbx; "
 	 "ret; pop rdx; xor eax; push rdx; ret",

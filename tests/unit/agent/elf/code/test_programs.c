@@ -82,17 +82,17 @@ static const struct program_case cases[] = {
 		     "\x85\xc0\x74\x01\xc3"
 		     "\x41\x5a\x48\x8d\x24\xcc\x41\x52\xc3"),
 	 {TEXT_VA + 0x20, 77},
-	 "0 undef; d rsp+8; 21 rsp+16; 24 rbp+16; 25 rsp+8; 2c rsp+0; 30 none"},
+	 "0 undef; d rsp+8; 21 rsp+16; 24 rbp+16; 25 rsp+8; 2c rsp+0; 32 rsp+8; 33 none"},
 	/* test edi, edi; je +8; push rbx; call f; jmp self; ret; f: mov rsp, rdi; ret */
 	{"it is not known whether the call returns, and nothing behind it shows the frame",
 	 BYTES(ENTRY "\x85\xff\x74\x08\x53\xe8\x06\x00\x00\x00\xeb\xfe\xc3\xcc\xcc\xcc\x48\x89\xfc\xc3"),
 	 {0},
-	 "0 undef; d rsp+8; 15 rsp+16; 1a none; 1c rsp+8; 23 none"},
+	 "0 undef; d rsp+8; 15 rsp+16; 1a none; 1c rsp+8; 24 none"},
 	/* the same with pop rbx; ret instead of the jump */
 	{"it is not known whether the call returns, but what is behind it does",
 	 BYTES(ENTRY "\x85\xff\x74\x08\x53\xe8\x06\x00\x00\x00\x5b\xc3\xc3\xcc\xcc\xcc\x48\x89\xfc\xc3"),
 	 {0},
-	 "0 undef; d rsp+8; 15 rsp+16; 1b rsp+8; 23 none"},
+	 "0 undef; d rsp+8; 15 rsp+16; 1b rsp+8; 24 none"},
 };
 
 static void rows_of(const struct program_case *c, struct buf *out)
