@@ -32,6 +32,15 @@ static bool is_known(const struct analysed *c, uint32_t off)
 	return code_sweep_insn(c->sweep, off, NULL);
 }
 
+/*
+ * Where the frame is lost, neither rsp nor rbp leads to it: what the frame pointer leads to is the frame of
+ * another function.
+ */
+static struct elf_rule rule_of(const struct flow_state *state)
+{
+	return state ? flow_rule(state) : (struct elf_rule){.cfa_kind = CFA_NONE, .cfa_off = NO_RULE_REFUSED};
+}
+
 /* Writes consecutive known instructions from *off on as one span, and moves *off behind them. */
 static int emit_known(struct row_spans *spans, const struct analysed *c, uint32_t *off)
 {
@@ -42,8 +51,8 @@ static int emit_known(struct row_spans *spans, const struct analysed *c, uint32_
 	int r = 0;
 
 	for (; r == 0 && (len = code_sweep_insn(c->sweep, *off, &state)); *off += len) {
-		if (state != last) {
-			const struct elf_rule rule = flow_rule(state);
+		if (state != last || *off == start) {
+			const struct elf_rule rule = rule_of(state);
 
 			r = cfi_output_add(&spans->out, *off - start, &rule);
 		}
@@ -130,7 +139,7 @@ static void observe(const struct analysed *c)
 	unsigned len;
 
 	for (uint32_t off = 0; off < c->piece->n; off++)
-		if ((len = code_sweep_insn(c->sweep, off, &state)))
+		if ((len = code_sweep_insn(c->sweep, off, &state)) && state)
 			o->instruction(c->piece->va + off, len, state, o->data);
 }
 

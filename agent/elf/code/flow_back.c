@@ -104,7 +104,7 @@ static bool step(struct flow_back *b, const struct x86_insn *i)
 	}
 }
 
-/* Whether the instruction changes rsp in a way that does not lead back, or rbp: whose that was is not known. */
+/* Whether it changes rsp in a way that does not lead back, or rbp: whose that was is not known. */
 static bool is_obscure(const struct x86_insn *i)
 {
 	const bool known = i->op == X86_ADD || i->op == X86_LEA || i->op == X86_PUSH || i->op == X86_POP;

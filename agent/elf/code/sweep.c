@@ -1142,11 +1142,10 @@ unsigned code_sweep_insn(const struct code_sweep *s, uint32_t off, const struct 
 	const struct place *p = &s->places[off];
 
 	/* an instruction that extends beyond the piece is not known */
-	if (off >= s->piece.n || !(p->flags & ACCEPTED) || p->state == LOST_STATE ||
-	    p->len > s->piece.n - off)
+	if (off >= s->piece.n || !(p->flags & ACCEPTED) || p->len > s->piece.n - off)
 		return 0;
 	if (ret_state)
-		*ret_state = &s->states.v[p->state];
+		*ret_state = p->state == LOST_STATE ? NULL : &s->states.v[p->state];
 	return p->len;
 }
 

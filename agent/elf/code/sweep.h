@@ -20,7 +20,8 @@ int code_sweep_new(struct code_sweep **ret, const struct code_piece *piece, cons
 void code_sweep_free(struct code_sweep *s); /* NULL is fine */
 /*
  * The length of the instruction at this offset; 0: none is known to begin there. *ret_state is the state
- * before it, which is the same object where it is the same state; borrowed; NULL: not wanted.
+ * before it, which is the same object where it is the same state; borrowed; NULL: the frame is lost there.
+ * `ret_state` NULL: not wanted.
  */
 unsigned code_sweep_insn(const struct code_sweep *s, uint32_t off, const struct flow_state **ret_state);
 /* Whether a span covers the byte. */
