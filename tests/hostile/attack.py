@@ -77,14 +77,14 @@ class Attacked(Agent):
         super().__init__(s, endpoint, *options, "--listen", f"{listen}:{self.port}", **named)
         wait_for(lambda: self._alive() or get(self.port, "/readyz", source=source)[0] == 200, 60, "the agent samples")
 
-    def _page(self, path):
-        """The page, or None while there is no answer."""
+    def page(self, path):
+        """The page, or None when there is no answer."""
         status, text = get(self.port, path, source=self.source)
         return text if status == 200 else None
 
     def metrics(self):
         """→ {name or name{labels}: value}"""
-        text = wait_for(lambda: self._alive() or self._page("/metrics"), 60, "/metrics")
+        text = wait_for(lambda: self._alive() or self.page("/metrics"), 60, "/metrics")
         found = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
         return {name: float(value) for name, value in found}
 

@@ -307,7 +307,7 @@ static int judge_first(struct judge *j, const struct shadow *s, const struct use
  * The frames behind one that was just unwound with a wrong frame pointer, or stack pointer: are they right up
  * to one that has the right ones again? VERDICT_UNKNOWN where the shadow stack ends before.
  */
-static enum verdict recovers(const struct shadow *s, struct tables *t)
+static enum verdict recovers(const struct judge *j, const struct shadow *s, struct tables *t)
 {
 	struct unwound next;
 
@@ -319,6 +319,8 @@ static enum verdict recovers(const struct shadow *s, struct tables *t)
 		if (s->now.frames[n].switched)
 			return VERDICT_UNKNOWN; /* its callers are on another stack */
 		tables_unwind_on(t, &next);
+		if (is_caller_elsewhere(j, &next, truth))
+			continue;
 		if (!is_caller(&next, truth))
 			return VERDICT_WRONG;
 		if (next.fp == truth.fp)
@@ -351,7 +353,7 @@ int judge_step(struct judge *j, struct shadow *s, struct tables *t, const struct
 	if (!spot)
 		return -ENOMEM;
 	if (v == VERDICTS && (is_caller(got, truth_of(f)) || is_caller_elsewhere(j, got, truth_of(f)))) {
-		v_wrong = recovers(s, t);
+		v_wrong = recovers(j, s, t);
 		if (v_wrong == VERDICT_FP_LOST && !is_caller(got, truth_of(f)))
 			v_wrong = VERDICT_SP_LOST;
 		if (v_wrong != VERDICT_WRONG) {

@@ -6,6 +6,7 @@
 
 /* A load of the stack pointer that goes farther is a change of stacks, or leaves frames behind. */
 #define NEAR_BYTES (1ull << 20)
+#define ARGUMENTS_BYTES 4096u /* of a call, at most */
 
 void shadow_init(struct shadow *s, shadow_end_fn end, void *data)
 {
@@ -249,6 +250,17 @@ static int called(struct shadow *s, const struct user_regs_struct *from, const s
 	return push(s, (struct shadow_frame){.slot = to->rsp, .ra = ra, .sp = from->rsp, .fp = from->rbp});
 }
 
+/*
+ * Whether it is the innermost frame that returns, though not through its slot: its return address was moved to
+ * make room for arguments (V8).
+ */
+static bool is_moved(const struct shadow_frame *f, const struct user_regs_struct *from,
+		     const struct user_regs_struct *to)
+{
+	return f && !f->signal && !f->switched && f->ra == to->rip && f->slot > from->rsp &&
+	       f->slot - from->rsp <= ARGUMENTS_BYTES;
+}
+
 static void returned(struct shadow *s, const struct user_regs_struct *from, const struct user_regs_struct *to)
 {
 	struct shadow_frame *f;
@@ -260,7 +272,7 @@ static void returned(struct shadow *s, const struct user_regs_struct *from, cons
 	end_switched(s, to);
 	leave_below(s, from->rsp, to);
 	f = shadow_top(s);
-	if (!f || f->slot != from->rsp) {
+	if ((!f || f->slot != from->rsp) && !is_moved(f, from, to)) {
 		kept = kept_return(s, from->rsp, to->rip);
 		if (!kept) {
 			s->counts.lost += !f && !s->now.rooted;

@@ -10,6 +10,8 @@
  * - A return address that is popped into a register (vfork): the frame stays while the stack pointer is just
  * above it.
  *
+ * - A return address that is moved down the stack, to make room for arguments, and is then returned to (V8).
+ *
  * - Signal handlers: the frame that the kernel makes is a frame of its own, under that of the handler.
  *
  * - Another stack (coroutines, goroutines): the stack pointer is loaded with a distant address. The frames of
