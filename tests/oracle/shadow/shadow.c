@@ -251,8 +251,8 @@ static int called(struct shadow *s, const struct user_regs_struct *from, const s
 }
 
 /*
- * Whether it is the innermost frame that returns, though not through its slot: its return address was moved to
- * make room for arguments (V8).
+ * Whether the innermost frame returns, though not through its slot: its return address was moved down to
+ * make room for arguments.
  */
 static bool is_moved(const struct shadow_frame *f, const struct user_regs_struct *from,
 		     const struct user_regs_struct *to)
