@@ -27,6 +27,25 @@ struct flow_state flow_entry(void)
 	return s;
 }
 
+struct flow_state flow_entry_inside(void)
+{
+	struct flow_state s;
+
+	memset(&s, 0, sizeof s);
+	s.reg[X86_BP] = RECORD_BYTES;
+	s.known = BIT(X86_BP);
+	s.fp_at = -RECORD_BYTES;
+	return s;
+}
+
+bool flow_gives_up_others(const struct flow_state *s, const struct x86_insn *insn)
+{
+	const bool gives_up = insn->op == X86_LEAVE ||
+			      (insn->op == X86_MOVE && insn->reg == X86_SP && insn->base == X86_BP);
+
+	return gives_up && !s->taken && !s->fp_at && !(s->known & BIT(X86_BP)) && !s->bp.valid && !s->linked;
+}
+
 bool flow_at_entry(const struct flow_state *s)
 {
 	return s->known & BIT(X86_SP) && s->reg[X86_SP] == SP_ENTRY &&
@@ -96,10 +115,13 @@ static void copy(struct flow_state *s, uint8_t to, uint8_t from, int32_t disp)
 	link_pair(s, &before, to, from, disp);
 }
 
-/* rbp changes before it was saved, as in functions that are called by their neighbours only. */
+/*
+ * rbp changes before it was saved, as in functions that are called by their neighbours only. With the return
+ * address in a register, a function makes its caller's frame for it (V8).
+ */
 static void lose_fp(struct flow_state *s)
 {
-	if (!s->fp_at)
+	if (!s->fp_at && !s->taken_to)
 		s->fp_at = FLOW_FP_LOST;
 }
 

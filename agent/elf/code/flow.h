@@ -45,6 +45,12 @@ struct flow_state {
  * caller's.
  */
 struct flow_state flow_entry(void);
+/*
+ * The same of a function that others jump to, to end with it: it has their frame, by its frame record. It is
+ * one when it gives up a record in a state like this, in which it has made none.
+ */
+struct flow_state flow_entry_inside(void);
+bool flow_gives_up_others(const struct flow_state *s, const struct x86_insn *insn);
 /* Updates the state for the instruction that follows this one. False: the CFA is lost. */
 bool flow_step(struct flow_state *s, const struct x86_insn *insn);
 /* True when flow_step would not change the state, as for most instructions. */

@@ -121,6 +121,7 @@ struct code_sweep {
 	struct code_assumptions assumptions;
 	uint32_t unresolved; /* state of a jump whose targets are not known, or NO_STATE */
 	bool left;	     /* a path ends as it must */
+	bool inside;	     /* it is entered with the frame of one that it ends */
 	bool doubts;	     /* that calls of functions that do return come back to this one */
 	size_t n_calls;	     /* of any function */
 	bool conflict;
@@ -637,6 +638,13 @@ static void follow(struct code_sweep *s, uint32_t off)
 		return;
 	}
 	s->end = off + insn.len > s->end ? off + insn.len : s->end;
+	/* behind a call, it may be one that was made there */
+	if (s->known_entry && !s->inside && !s->piece.generated && p->state != LOST_STATE && !p->assumption &&
+	    flow_gives_up_others(&s->states.v[p->state], &insn)) {
+		s->inside = true;
+		contradict(s, 0);
+		return;
+	}
 	jump_context_add(&s->context, off, insn.len);
 	switch (insn.op) {
 	case X86_RETURN:
@@ -778,19 +786,23 @@ static void forget(struct code_sweep *s)
 /* Follows the function until nothing contradicts. False: it always does. */
 static bool follow_function(struct code_sweep *s, uint32_t entry, bool known)
 {
-	const struct flow_state state = flow_entry();
-	const uint32_t index = state_add(s, &state);
+	const struct flow_state outside = flow_entry(), inside = flow_entry_inside();
+	const uint32_t states[] = {state_add(s, &outside), state_add(s, &inside)};
+	bool was_inside;
 
 	s->known_entry = known;
-	s->doubts = false;
+	s->inside = s->doubts = false;
 	for (int tries = known ? TRIES_KNOWN : TRIES_GUESS; tries > 0 && !s->no_memory; tries--) {
 		forget(s);
 		s->entry = s->end = entry;
-		arrive(s, entry, index, 0, false);
+		was_inside = s->inside;
+		arrive(s, entry, states[was_inside], 0, false);
 		run(s);
 		follow_leftovers(s);
 		if (!s->conflict)
 			return true;
+		if (s->inside != was_inside)
+			continue;
 		if (!s->blamed) {
 			if (s->doubts || !known)
 				return false;

@@ -219,7 +219,15 @@ static bool pops_arguments(const struct unwound *got, const struct user_regs_str
 	       to->rsp - got->sp <= ARGUMENTS_MAX;
 }
 
-static enum verdict verdict_at_end(const struct dispute *d, const struct shadow_frame *f, enum shadow_end how,
+/* It went back to where the row said, with the frame that it has made for its caller (V8). */
+static bool has_made_frame(const struct judge *j, const struct unwound *got,
+			   const struct user_regs_struct *to)
+{
+	return drops_arguments(j, got) && got->ending < 0 && to->rip == got->ra && to->rbp == got->fp;
+}
+
+static enum verdict verdict_at_end(const struct judge *j, const struct dispute *d,
+				   const struct shadow_frame *f, enum shadow_end how,
 				   const struct user_regs_struct *to)
 {
 	if (how == SHADOW_FORGOTTEN)
@@ -230,6 +238,8 @@ static enum verdict verdict_at_end(const struct dispute *d, const struct shadow_
 		return d->if_wrong == VERDICT_WRONG ? VERDICT_FP_LOST : d->if_right;
 	if (d->if_wrong == VERDICT_WRONG && pops_arguments(&d->got, to))
 		return VERDICT_POPPED;
+	if (d->if_wrong == VERDICT_WRONG && how == SHADOW_RETURNED && has_made_frame(j, &d->got, to))
+		return VERDICT_SP_LOST;
 	if (d->overwritten && to->rip != f->ra)
 		return VERDICT_OVERWRITTEN;
 	return d->if_wrong;
@@ -247,7 +257,7 @@ void judge_frame_end(const struct shadow_frame *f, enum shadow_end how, const st
 			i++;
 			continue;
 		}
-		settle(j, d, verdict_at_end(d, f, how, to));
+		settle(j, d, verdict_at_end(j, d, f, how, to));
 		j->disputes[i] = j->disputes[--j->n_disputes];
 	}
 }

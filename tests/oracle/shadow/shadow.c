@@ -263,6 +263,7 @@ static bool is_moved(const struct shadow_frame *f, const struct user_regs_struct
 
 static void returned(struct shadow *s, const struct user_regs_struct *from, const struct user_regs_struct *to)
 {
+	const uint64_t left = s->counts.left; /* in recursion, the frame behind one that is left has its ra */
 	struct shadow_frame *f;
 	struct shadow_stack *kept;
 
@@ -272,7 +273,7 @@ static void returned(struct shadow *s, const struct user_regs_struct *from, cons
 	end_switched(s, to);
 	leave_below(s, from->rsp, to);
 	f = shadow_top(s);
-	if ((!f || f->slot != from->rsp) && !is_moved(f, from, to)) {
+	if ((!f || f->slot != from->rsp) && !(s->counts.left == left && is_moved(f, from, to))) {
 		kept = kept_return(s, from->rsp, to->rip);
 		if (!kept) {
 			s->counts.lost += !f && !s->now.rooted;

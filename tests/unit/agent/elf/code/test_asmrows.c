@@ -100,6 +100,9 @@ static const struct {
 	       "\xe7"
 	       "\xef\xff\xff"),
 	 "0 rsp+8 same; 4 rsp+32 same; 9 rsp+32 cfa-24; 10 rsp+32 same; 14 rsp+8 same; 19 none"},
+	{"the frame of its caller is made: pop r15; push rbp; mov rbp, rsp; push rsi; push r15; ret",
+	 BYTES("\x41\x5f\x55\x48\x89\xe5\x56\x41\x57\xc3"),
+	 "0 rsp+8 same; 2 rsp+0 same; 9 rsp+8 same; a none"},
 	{"arguments are dropped: ret 24", BYTES("\xc2\x18\x00"), "0 rsp+8 same; 3 none"},
 	{"from the middle of an instruction on: rorb [rax - 117]; and dh, dh; ret 0xf01",
 	 BYTES("\xc0\x48\x8b\x55\x20\xf6\xc2\x01\x0f"), "nothing"},

@@ -83,6 +83,11 @@ static const struct program_case cases[] = {
 		     "\x41\x5a\x48\x8d\x24\xcc\x41\x52\xc3"),
 	 {TEXT_VA + 0x20, 77},
 	 "0 undef; d rsp+8; 21 rsp+16; 24 rbp+16; 25 rsp+8; 2c rsp+0; 32 rsp+8; 33 none"},
+	/* call f; ret; f: mov r8, [rbp - 16]; mov rsp, rbp; pop rbp; ret */
+	{"the frame of a function that jumps here to end, as of V8",
+	 BYTES(ENTRY "\xe8\x01\x00\x00\x00\xc3\x4c\x8b\x45\xf0\x48\x89\xec\x5d\xc3"),
+	 {0},
+	 "0 undef; d rsp+8; 16 rbp+16; 1e rsp+8; 1f none"},
 	/* test edi, edi; je +8; push rbx; call f; jmp self; ret; f: mov rsp, rdi; ret */
 	{"it is not known whether the call returns, and nothing behind it shows the frame",
 	 BYTES(ENTRY "\x85\xff\x74\x08\x53\xe8\x06\x00\x00\x00\xeb\xfe\xc3\xcc\xcc\xcc\x48\x89\xfc\xc3"),
