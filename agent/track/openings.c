@@ -34,6 +34,7 @@
 #include "agent/proc/history.h"
 #include "agent/proc/root.h"
 #include "agent/proc/table.h"
+#include "agent/proc/tenant.h"
 #include "agent/track/publication.h"
 #include "agent/unwind/tables.h"
 
@@ -41,12 +42,20 @@
 #define VDSO_MAX_BYTES 16384u /* no kernel has a larger one; the part that is mapped is copied */
 #define ANCESTORS_MAX 4u      /* whose root is tried when the process is gone */
 #define MEMFD "/memfd:"
+#define OPENING_SHARE 3u	       /* a tenant's openings that wait, for each place that is free */
 #define EVENT_LAG_NS (60 * NS_PER_SEC) /* events are never later than that */
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
+/* What waits to be opened, of a tenant. */
+struct opening_share {
+	struct tenant_share share; /* its references are the openings */
+};
+
 struct openings {
 	struct openings_options options;
+	struct map shares;
+	unsigned n; /* openings that wait */
 	uint32_t vdso;
 	uint32_t ticket; /* number of the last one given */
 	void (*resolved)(uint32_t ticket, uint32_t to, void *data);
@@ -58,9 +67,10 @@ struct openings {
 struct opening {
 	struct request request;
 	struct openings *owner;
-	struct process *process; /* one reference */
-	uint32_t ticket;	 /* its number; 0: none */
-	uint32_t n_forks;	 /* of the process when this was made */
+	struct process *process;     /* one reference */
+	struct opening_share *share; /* one reference; NULL: of no tenant */
+	uint32_t ticket;	     /* its number; 0: none */
+	uint32_t n_forks;	     /* of the process when this was made */
 	struct proc_open_request find;
 	char *path;			 /* owned */
 	struct binary_evidence evidence; /* inode 0: there is none */
@@ -119,10 +129,11 @@ int openings_new(struct openings **ret, const struct openings_options *options)
 	if (!o)
 		return -ENOMEM;
 	o->options = *options;
+	map_init(&o->shares, REQUEST_QUEUE_MAX);
 	o->vdso = PROC_FILE_NONE;
 	r = vdso_add(o);
 	if (r < 0) {
-		free(o);
+		openings_free(o);
 		return r;
 	}
 	*ret = o;
@@ -138,6 +149,9 @@ void openings_on_resolved(struct openings *o, void (*fn)(uint32_t ticket, uint32
 
 void openings_free(struct openings *o)
 {
+	if (!o)
+		return;
+	map_fini(&o->shares);
 	free(o);
 }
 
@@ -417,6 +431,58 @@ static void opening_stuck(struct request *q)
 		resolve(&r);
 }
 
+/* --- shares of what waits */
+
+/*
+ * Whether others have too little left of the queue: one tenant may take three quarters of it, two of them
+ * 3/7 each, and so on.
+ */
+static bool share_is_full(const struct openings *o, const struct opening_share *s)
+{
+	return s &&
+	       s->share.refs >= OPENING_SHARE * (o->n < REQUEST_QUEUE_MAX ? REQUEST_QUEUE_MAX - o->n : 0);
+}
+
+/* Takes a part of the tenant's share. 0; -EDQUOT: it is full; -ENOMEM. */
+static int share_get(struct opening *g)
+{
+	struct openings *o = g->owner;
+	const uint64_t tenant = g->process->image->context.tenant;
+	struct tenant_share *found = tenant ? tenant_share_find(&o->shares, tenant) : NULL;
+	struct opening_share *s = found ? container_of(found, struct opening_share, share) : NULL;
+	int r;
+
+	if (!tenant)
+		return 0;
+	if (share_is_full(o, s))
+		return -EDQUOT;
+	if (!s) {
+		s = calloc(1, sizeof *s);
+		r = s ? tenant_share_add(&o->shares, &s->share, tenant) : -ENOMEM;
+		if (r < 0) {
+			free(s);
+			return r;
+		}
+	}
+	s->share.refs++;
+	o->n++;
+	g->share = s;
+	return 0;
+}
+
+static void share_put(struct opening *g)
+{
+	struct opening_share *s = TAKE_PTR(g->share);
+
+	if (!s)
+		return;
+	g->owner->n--;
+	if (--s->share.refs)
+		return;
+	tenant_share_remove(&g->owner->shares, &s->share);
+	free(s);
+}
+
 static void opening_free(struct request *q)
 {
 	struct opening *g = container_of(q, struct opening, request);
@@ -425,6 +491,7 @@ static void opening_free(struct request *q)
 		close(g->opened.fd);
 	binary_free(g->binary);
 	binary_registry_release(g->owner->options.binaries, g->candidate);
+	share_put(g);
 	proc_root_unref(g->root);
 	process_unref(g->process);
 	free(g->path);
@@ -513,14 +580,16 @@ static uint32_t open_file(struct openings *o, const struct proc_open_request *fi
 			gap_note(o->options.gaps, GAP_NO_MEMORY);
 		return PROC_FILE_NONE;
 	}
-	switch (requests_make(o->options.requests, &g->request, &opening_kind, find->pid)) {
+	switch (share_get(g) < 0
+			? REQUEST_REFUSED
+			: requests_make(o->options.requests, &g->request, &opening_kind, find->pid)) {
 	case REQUEST_LATER:
 		g->ticket = ticket_new(o);
 		return ticket_of(g);
 	case REQUEST_DONE:
 		break;
 	case REQUEST_REFUSED:
-		g->error = -ETIMEDOUT;
+		g->error = -EAGAIN;
 		break;
 	}
 	index = settle(g);
