@@ -229,6 +229,37 @@ Test(openings, refused)
 	cr_expect_str_eq(flow_path(f, SHELL, LIB), "/bin/tool", "when /proc is read again");
 }
 
+/* Three quarters of what may wait; then there is room for another one's. */
+Test(openings, a_tenant_leaves_room_for_others)
+{
+	enum { WAITING_MAX = REQUEST_QUEUE_MAX / 4 * 3, APART = 16 * FAKE_PAGE };
+	_cleanup_flow_ struct flow *f = flow_prepare();
+	uint64_t at = LIB;
+
+	flow_add_shell(f);
+	fake_process_add(&f->host, CHILD, 1, "other");
+	fake_process_map(&f->host, CHILD, CODE, 4, 0, "/bin/tool");
+	fake_file_add(&f->host, "/lib/lib", true);
+	flow_start(f);
+	flow_process(f, SHELL)->image->context.tenant = 1;
+	flow_process(f, CHILD)->image->context.tenant = 2;
+	f->host.readers.answer = FAKE_LATE;
+	for (unsigned i = 0; i <= WAITING_MAX; i++, at += APART) {
+		char path[32];
+
+		snprintf(path, sizeof path, "/lib/%u", i);
+		fake_mmap(&f->host, SHELL, at, 4, 0, path);
+		fake_now_ns += NS_PER_MS;
+		(void)track_drain(f->track);
+	}
+	cr_expect_str_eq(flow_path(f, SHELL, at - 2 * APART), "?");
+	cr_expect_str_eq(flow_path(f, SHELL, at - APART), "-");
+	fake_mmap(&f->host, CHILD, LIB, 4, 0, "/lib/lib");
+	(void)track_drain(f->track);
+	cr_expect_str_eq(flow_path(f, CHILD, LIB), "?");
+	cr_expect_eq(flow_stats(f).requests.refused, 0);
+}
+
 Test(openings, refused_by_rights)
 {
 	_cleanup_flow_ struct flow *f = with_shell();
