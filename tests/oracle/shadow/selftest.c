@@ -67,7 +67,7 @@ static void check_instructions(void)
 struct event {
 	enum insn_kind kind;
 	uint64_t rip, rsp; /* after it */
-	uint64_t ra;	   /* of a call */
+	uint64_t top;	   /* the word there: of a call, and of a jump */
 };
 
 #define STACK 0x7ffff000ull
@@ -131,6 +131,14 @@ static const struct {
 	 {{INSN_CALL, 0x200, A, 0x101}, {INSN_OTHER, 0x201, A - 8, 0}, {INSN_RET, 0x101, A, 0}},
 	 0,
 	 0},
+	{"a return address that was moved up, and a tail call",
+	 {{INSN_OTHER, 0x100, A - 8, 0},
+	  {INSN_CALL, 0x200, A - 16, 0x101},
+	  {INSN_OTHER, 0x201, STACK, 0},
+	  {INSN_OTHER, 0x202, A, 0},
+	  {INSN_JUMP, 0x300, A, 0x101}},
+	 A,
+	 1},
 	{"return by an address that was moved up, in recursion",
 	 {{INSN_CALL, 0x200, A, 0x201},
 	  {INSN_OTHER, 0x201, B + 8, 0},
@@ -226,7 +234,7 @@ static void check_scripts(void)
 			const struct event *e = &scripts[i].events[k];
 
 			to = (struct user_regs_struct){.rip = e->rip, .rsp = e->rsp};
-			ok = shadow_step(&s, e->kind, &from, &to, e->ra) == 0 && ok;
+			ok = shadow_step(&s, e->kind, &from, &to, e->top) == 0 && ok;
 			from = to;
 		}
 		f = shadow_current(&s);

@@ -110,6 +110,24 @@ static void end_leaving(struct shadow *s, const struct user_regs_struct *to)
 	leave_below(s, to->rsp, to);
 }
 
+/*
+ * Whether the function that jumps away has put its return address on top again, over arguments that it drops:
+ * what it jumps to has its frame.
+ */
+static bool stays(struct shadow *s, const struct user_regs_struct *to, uint64_t top)
+{
+	struct shadow_frame f = s->leaving;
+
+	if (!f.id || f.signal || f.ra != top)
+		return false;
+	s->leaving = (struct shadow_frame){0};
+	leave_below(s, to->rsp, to);
+	f.slot = to->rsp;
+	f.sp = to->rsp + 8;
+	s->now.frames[s->now.n++] = f; /* where it was */
+	return true;
+}
+
 /* --- other stacks */
 
 static struct shadow_stack *oldest_kept(struct shadow *s)
@@ -314,19 +332,19 @@ static void moved_sp(struct shadow *s, enum insn_kind kind, const struct user_re
 }
 
 int shadow_step(struct shadow *s, enum insn_kind kind, const struct user_regs_struct *from,
-		const struct user_regs_struct *to, uint64_t ra)
+		const struct user_regs_struct *to, uint64_t top)
 {
 	int r = 0;
 
 	if (kind == INSN_CALL)
-		return called(s, from, to, ra);
+		return called(s, from, to, top);
 	if (kind == INSN_LOAD_SP && to->rsp != from->rsp)
 		r = loaded_sp(s, from, to);
 	if (kind == INSN_RET)
 		returned(s, from, to);
 	else if (to->rsp != from->rsp || (s->now.n && shadow_top(s)->popped))
 		moved_sp(s, kind, to);
-	if (kind == INSN_JUMP) {
+	if (kind == INSN_JUMP && !stays(s, to, top)) {
 		end_leaving(s, to);
 		end_switched(s, to);
 	}

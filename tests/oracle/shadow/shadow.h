@@ -90,11 +90,11 @@ void shadow_reset(struct shadow *s, bool rooted);
 struct shadow_frame *shadow_current(struct shadow *s);
 
 /*
- * Processes an executed instruction of this kind, with the registers before and after it. `ra`: what a call
- * pushed. 0 or -ENOMEM.
+ * Processes an executed instruction of this kind, with the registers before and after it. `top`: the word on
+ * top of the stack after a call, and after a jump while a frame is left. 0 or -ENOMEM.
  */
 int shadow_step(struct shadow *s, enum insn_kind kind, const struct user_regs_struct *from,
-		const struct user_regs_struct *to, uint64_t ra);
+		const struct user_regs_struct *to, uint64_t top);
 /*
  * Processes the start of a signal handler: `context` is the interrupted state that the kernel saved,
  * `restorer` the return address of the handler.

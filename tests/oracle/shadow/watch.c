@@ -106,16 +106,17 @@ static int did_syscall(struct watch *w, const struct user_regs_struct *from)
 static int stepped(struct watch *w, enum insn_kind kind, const struct user_regs_struct *from)
 {
 	const struct user_regs_struct *to = &w->tracee.regs;
-	uint64_t ra = 0;
+	const bool reads = kind == INSN_CALL || (kind == INSN_JUMP && w->shadow.leaving.id);
+	uint64_t top = 0;
 	int r;
 
 	if (w->tracee.caught)
 		return entered_handler(w, from);
 	if (w->tracee.signal && to->rip == from->rip && to->rsp == from->rsp)
 		return 0; /* not yet */
-	if (kind == INSN_CALL && tracee_read(&w->tracee, to->rsp, &ra, 8) != 8)
+	if (reads && tracee_read(&w->tracee, to->rsp, &top, 8) != 8)
 		return -EFAULT;
-	r = shadow_step(&w->shadow, kind, from, to, ra);
+	r = shadow_step(&w->shadow, kind, from, to, top);
 	return r == 0 && kind == INSN_SYSCALL ? did_syscall(w, from) : r;
 }
 
