@@ -47,15 +47,10 @@
 
 DEFINE_CLEANUP(struct elf_image *, elf_image_free)
 
-/* What waits to be opened, of a tenant. */
-struct opening_share {
-	struct tenant_share share; /* its references are the openings */
-};
-
 struct openings {
 	struct openings_options options;
-	struct map shares;
-	unsigned n; /* openings that wait */
+	struct map shares; /* of tenants: their references are the openings that wait */
+	unsigned n;	   /* of all of them */
 	uint32_t vdso;
 	uint32_t ticket; /* number of the last one given */
 	void (*resolved)(uint32_t ticket, uint32_t to, void *data);
@@ -67,10 +62,10 @@ struct openings {
 struct opening {
 	struct request request;
 	struct openings *owner;
-	struct process *process;     /* one reference */
-	struct opening_share *share; /* one reference; NULL: of no tenant */
-	uint32_t ticket;	     /* its number; 0: none */
-	uint32_t n_forks;	     /* of the process when this was made */
+	struct process *process;    /* one reference */
+	struct tenant_share *share; /* one reference; NULL: of no tenant */
+	uint32_t ticket;	    /* its number; 0: none */
+	uint32_t n_forks;	    /* of the process when this was made */
 	struct proc_open_request find;
 	char *path;			 /* owned */
 	struct binary_evidence evidence; /* inode 0: there is none */
@@ -437,10 +432,9 @@ static void opening_stuck(struct request *q)
  * Whether others have too little left of the queue: one tenant may take three quarters of it, two of them
  * 3/7 each, and so on.
  */
-static bool share_is_full(const struct openings *o, const struct opening_share *s)
+static bool share_is_full(const struct openings *o, const struct tenant_share *s)
 {
-	return s &&
-	       s->share.refs >= OPENING_SHARE * (o->n < REQUEST_QUEUE_MAX ? REQUEST_QUEUE_MAX - o->n : 0);
+	return s && s->refs >= OPENING_SHARE * (o->n < REQUEST_QUEUE_MAX ? REQUEST_QUEUE_MAX - o->n : 0);
 }
 
 /* Takes a part of the tenant's share. 0; -EDQUOT: it is full; -ENOMEM. */
@@ -448,8 +442,7 @@ static int share_get(struct opening *g)
 {
 	struct openings *o = g->owner;
 	const uint64_t tenant = g->process->image->context.tenant;
-	struct tenant_share *found = tenant ? tenant_share_find(&o->shares, tenant) : NULL;
-	struct opening_share *s = found ? container_of(found, struct opening_share, share) : NULL;
+	struct tenant_share *s = tenant ? tenant_share_find(&o->shares, tenant) : NULL;
 	int r;
 
 	if (!tenant)
@@ -458,13 +451,13 @@ static int share_get(struct opening *g)
 		return -EDQUOT;
 	if (!s) {
 		s = calloc(1, sizeof *s);
-		r = s ? tenant_share_add(&o->shares, &s->share, tenant) : -ENOMEM;
+		r = s ? tenant_share_add(&o->shares, s, tenant) : -ENOMEM;
 		if (r < 0) {
 			free(s);
 			return r;
 		}
 	}
-	s->share.refs++;
+	s->refs++;
 	o->n++;
 	g->share = s;
 	return 0;
@@ -472,14 +465,14 @@ static int share_get(struct opening *g)
 
 static void share_put(struct opening *g)
 {
-	struct opening_share *s = TAKE_PTR(g->share);
+	struct tenant_share *s = TAKE_PTR(g->share);
 
 	if (!s)
 		return;
 	g->owner->n--;
-	if (--s->share.refs)
+	if (--s->refs)
 		return;
-	tenant_share_remove(&g->owner->shares, &s->share);
+	tenant_share_remove(&g->owner->shares, s);
 	free(s);
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Where the instructions up to one say nothing of the frame, those behind it may: at a `ret`, and at a jump
- * to another function, the return address is on top of the stack and rbp is the caller's. Steps back from
- * there.
- * Rank 1, private to elf/.
+ * to another function, the return address is on top of the stack and rbp is the caller's. This steps back
+ * from there. Rank 1, private to elf/.
  */
 #ifndef PROFLET_ELF_FLOW_BACK_H
 #define PROFLET_ELF_FLOW_BACK_H
