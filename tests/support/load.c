@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PART 100000 /* steps, of which `slow` has six, `medium` three and `fast` one */
+/*
+ * Steps, of which `slow` has six, `medium` three and `fast` one; on average, as rounds of one length would
+ * meet a sampler of a fixed rate at the same places again and again
+ */
+#define PART 100000
 
 #define STEPS(name, factor)                                                 \
 	__attribute__((noinline, noclone)) static unsigned name(unsigned n) \
@@ -33,12 +37,13 @@ static double now(void)
 int main(int argc, char **argv)
 {
 	const double end = now() + (argc > 1 ? atof(argv[1]) : 1), slower = argc > 2 ? atof(argv[2]) : 1;
-	unsigned sum = 0;
+	unsigned sum = 0, part = PART;
 
 	while (now() < end) {
-		sum += slow(6 * PART);
-		sum += medium((unsigned)(3 * PART * slower));
-		sum += fast(PART);
+		sum += slow(6 * part);
+		sum += medium((unsigned)(3 * part * slower));
+		sum += fast(part);
+		part = PART / 2 + (unsigned)rand() % PART;
 	}
 	printf("%u\n", sum);
 	return 0;
