@@ -434,7 +434,7 @@ static bool has_record(const struct flow_state *s)
  */
 struct elf_rule flow_rule(const struct flow_state *s)
 {
-	struct elf_rule r = {.ra = {.kind = REG_CFA_OFF, .off = -8}};
+	struct elf_rule r = {.ra = {.kind = REG_CFA_OFF, .off = -8}, .flags = s->guessed ? RULE_CHECKED : 0};
 	const struct flow_slot *slot = s->bp.valid ? &s->bp : &s->sp;
 	uint8_t base = is_known(s, X86_SP) && !has_record(s) ? X86_SP
 		       : is_known(s, X86_BP)		     ? X86_BP

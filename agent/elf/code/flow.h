@@ -38,6 +38,7 @@ struct flow_state {
 	uint16_t known, linked;
 	/* the return address was popped; into this register, as in `known`; 0: it has another value */
 	uint16_t taken, taken_to;
+	uint32_t guessed; /* the whole state: what it leads to must be checked */
 };
 
 /*

@@ -6,9 +6,14 @@
 #define WORD 8
 #define FRAME_MAX 4096 /* of what is given up in so few instructions */
 
-struct flow_back flow_back_exit(void)
+struct flow_back flow_back_exit(bool guessed)
 {
-	return (struct flow_back){.reg = X86_NO_REG};
+	return (struct flow_back){.reg = X86_NO_REG, .guessed = guessed};
+}
+
+bool flow_back_same(const struct flow_back *a, const struct flow_back *b)
+{
+	return a->reg == b->reg && a->at == b->at;
 }
 
 static bool on_stack(const struct flow_back *b)
@@ -27,7 +32,7 @@ static bool was_stored(struct flow_back *b, uint8_t reg)
 {
 	if (reg >= X86_REGS || reg == X86_SP || reg == X86_BP)
 		return false;
-	*b = (struct flow_back){.reg = reg};
+	*b = (struct flow_back){.reg = reg, .guessed = b->guessed};
 	return true;
 }
 
@@ -44,7 +49,7 @@ static bool back_pop(struct flow_back *b, uint8_t reg)
 	if (reg == X86_SP || reg == X86_BP)
 		return false;
 	if (!on_stack(b) && b->reg == reg)
-		*b = (struct flow_back){.reg = X86_NO_REG};
+		*b = (struct flow_back){.reg = X86_NO_REG, .guessed = b->guessed};
 	else
 		b->at += on_stack(b) ? WORD : 0;
 	return true;
@@ -54,7 +59,7 @@ static bool back_load(struct flow_back *b, const struct x86_insn *i)
 {
 	if (on_stack(b) || b->reg != i->reg)
 		return true;
-	*b = (struct flow_back){.reg = X86_NO_REG, .at = i->disp};
+	*b = (struct flow_back){.reg = X86_NO_REG, .guessed = b->guessed, .at = i->disp};
 	return i->base == X86_SP;
 }
 
@@ -137,6 +142,7 @@ struct flow_state flow_back_state(const struct flow_back *b)
 
 	memset(&s, 0, sizeof s);
 	s.known = 1u << X86_SP;
+	s.guessed = b->guessed;
 	if (on_stack(b)) {
 		s.reg[X86_SP] = b->at + WORD;
 	} else {

@@ -26,9 +26,9 @@
 #include "agent/base/cleanup.h"
 #include "agent/base/clock.h"
 #include "agent/elf/code/assumptions.h"
+#include "agent/elf/code/ends.h"
 #include "agent/elf/code/extent.h"
 #include "agent/elf/code/flow.h"
-#include "agent/elf/code/flow_back.h"
 #include "agent/elf/code/jump_table.h"
 #include "agent/elf/code/returns.h"
 #include "agent/elf/code/starts.h"
@@ -49,6 +49,7 @@
 #define ROUNDS_MAX 4
 #define STEPS 512u	   /* that are remembered; a power of two */
 #define MEETINGS 256u	   /* the same */
+#define LEAVING_INSNS 8	   /* before a jump, which may be one to another function */
 #define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
@@ -1092,6 +1093,68 @@ static void explore_all(struct code_sweep *s)
 
 /* --- ends of functions whose frames are not known */
 
+/* Moves *off back to the instruction that ends there. False: none is known. */
+static bool previous(const struct code_sweep *s, uint32_t *off)
+{
+	for (uint32_t at = *off; at-- > 0 && *off - at <= X86_MAX_BYTES;)
+		if (s->places[at].flags & ACCEPTED) {
+			const bool ends = s->places[at].len == *off - at;
+
+			*off = at;
+			return ends;
+		}
+	return false;
+}
+
+/* What an instruction before a jump through the register `reg` says of it. */
+enum jump_sign {
+	SIGN_NONE,
+	SIGN_FRAME,  /* the frame is given up: the frame pointer is the caller's again */
+	SIGN_OBJECT, /* the register was read from an object; of a switch, or an interpreter, from a table */
+	SIGN_OTHER,  /* the register has another value, or the jump is to another stack */
+	SIGN_START   /* does not lead to the jump */
+};
+
+static enum jump_sign sign_of(const struct x86_insn *insn, uint8_t reg)
+{
+	const bool loads = insn->op == X86_LOAD;
+
+	if (insn->op == X86_LEAVE || (insn->op == X86_POP && insn->reg == X86_BP) ||
+	    (loads && insn->reg == X86_BP && insn->base == X86_BP && insn->disp == 0))
+		return SIGN_FRAME;
+	if (insn->op == X86_RETURN || insn->op == X86_JUMP || insn->op == X86_TRAP ||
+	    insn->op == X86_JUMP_FAR_AWAY)
+		return SIGN_START;
+	if (loads && insn->reg == X86_SP)
+		return SIGN_OTHER;
+	if (loads && insn->reg == reg && insn->base < X86_REGS && insn->base != X86_SP &&
+	    insn->base != X86_BP && insn->disp != 0)
+		return SIGN_OBJECT;
+	return reg < X86_REGS && insn->writes >> reg & 1 ? SIGN_OTHER : SIGN_NONE;
+}
+
+/* Whether the jump through a register seems to lead to another function. */
+static bool leaves_by_register(const struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
+{
+	const uint8_t *end = s->piece.code + off + insn->len;
+	enum jump_sign sign = SIGN_NONE;
+	bool from_object = false;
+	uint8_t reg;
+
+	if (insn->len < 2 || end[-2] != 0xff || end[-1] >> 6 != 3)
+		return false;
+	reg = (uint8_t)((end[-1] & 7) | (insn->len > 2 && (end[-3] & 0xf1) == 0x41 ? 8 : 0));
+	for (int i = 0; i < LEAVING_INSNS && sign != SIGN_START && previous(s, &off); i++) {
+		const struct x86_insn before = x86_decode(s->piece.code + off, s->piece.n - off);
+
+		sign = sign_of(&before, from_object ? X86_NO_REG : reg);
+		from_object |= sign == SIGN_OBJECT;
+		if (sign == SIGN_FRAME || sign == SIGN_OTHER)
+			return sign == SIGN_FRAME;
+	}
+	return from_object;
+}
+
 /* Whether a function ends with the instruction: it returns, or jumps to another that is certainly one. */
 static bool is_exit(const struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
 {
@@ -1105,46 +1168,55 @@ static bool is_exit(const struct code_sweep *s, uint32_t off, const struct x86_i
 						  : is_certain_start(s, target);
 }
 
-/* Whether an instruction at which the frame is lost ends before `off`. *ret is where it begins. */
-static bool lost_before(const struct code_sweep *s, uint32_t off, uint32_t *ret)
+/* The instruction at `off`, at which the frame is lost. */
+static struct code_end end_at(const struct code_sweep *s, uint32_t off)
 {
-	for (uint32_t at = off; at-- > 0 && off - at <= X86_MAX_BYTES;)
-		if (s->places[at].flags & ACCEPTED) {
-			*ret = at;
-			return s->places[at].state == LOST_STATE && s->places[at].len == off - at;
-		}
-	return false;
+	const struct x86_insn insn = x86_decode(s->piece.code + off, s->piece.n - off);
+	struct code_end end = {.off = off, .len = s->places[off].len};
+	const bool guessed = insn.op == X86_JUMP_FAR_AWAY && leaves_by_register(s, off, &insn);
+
+	if (guessed || is_exit(s, off, &insn)) {
+		end.kind = CODE_END_KNOWN;
+		end.back = flow_back_exit(guessed);
+	}
+	return end;
 }
 
-/* Finds out from its end what is known of the frame. */
-static void follow_back(struct code_sweep *s, uint32_t exit)
+/* Adds those at which the frame is lost. -ENOMEM; else whether functions end with some of them. */
+static int read_lost(const struct code_sweep *s, struct code_end **ret, size_t *ret_n)
 {
-	struct flow_back b = flow_back_exit();
-	struct x86_insn insn;
-	uint32_t at = exit;
+	size_t cap = 0;
+	int known = 0;
 
-	do {
-		const struct flow_state state = flow_back_state(&b);
+	for (uint32_t off = 0; off < s->piece.n; off++) {
+		const struct place *p = &s->places[off];
 
-		s->places[at].state = state_add(s, &state);
-		if (!lost_before(s, at, &at))
-			return;
-		insn = x86_decode(s->piece.code + at, s->piece.n - at);
-	} while (flow_back_step(&b, &insn) && !s->no_memory);
+		if (!(p->flags & ACCEPTED) || p->state != LOST_STATE || p->len > s->piece.n - off)
+			continue;
+		if (*ret_n == cap && array_reserve(ret, &cap, *ret_n + 1, sizeof **ret) < 0)
+			return -ENOMEM;
+		(*ret)[*ret_n] = end_at(s, off);
+		known |= (*ret)[(*ret_n)++].kind == CODE_END_KNOWN;
+	}
+	return known;
 }
 
+/* Finds out from the ends of functions what is known of their frames. */
 static void follow_exits(struct code_sweep *s)
 {
-	for (uint32_t off = 0; off < s->piece.n && !s->no_memory; off++) {
-		const struct place *p = &s->places[off];
-		struct x86_insn insn;
+	_cleanup_free_ struct code_end *ends = NULL;
+	size_t n = 0;
+	int r = read_lost(s, &ends, &n);
 
-		if (!(p->flags & ACCEPTED) || p->state != LOST_STATE)
-			continue;
-		insn = x86_decode(s->piece.code + off, s->piece.n - off);
-		if (is_exit(s, off, &insn))
-			follow_back(s, off);
-	}
+	if (r > 0)
+		r = code_ends_follow(s->piece.code, ends, n);
+	s->no_memory |= r < 0;
+	for (size_t i = 0; i < n && !s->no_memory; i++)
+		if (ends[i].kind == CODE_END_KNOWN) {
+			const struct flow_state state = flow_back_state(&ends[i].back);
+
+			s->places[ends[i].off].state = state_add(s, &state);
+		}
 }
 
 /* --- what came of it */

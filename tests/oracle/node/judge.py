@@ -20,6 +20,7 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "chains.js")
 ELSEWHERE = {"": 1, "s16.js": 14}
 OUTER = ("main", "rounds", "observe", "perform")
 LOOP = "Builtins_InterpreterEntryTrampoline"
+NAMELESS = "[unknown function]"
 
 
 def is_beginning(few, many):
@@ -149,7 +150,8 @@ class Judge:
     def classify(self, sample):
         names = self.functions(sample)
         frames = [f.name for f in reversed(sample.frames)]
-        if any(f.name in (LOOP, "[anonymous]") for f in sample.frames[1:]):  # code of V8's own may be the innermost frame
+        # code of V8's own may be the innermost frame
+        if NAMELESS in names or any(f.name in (LOOP, "[anonymous]") for f in sample.frames[1:]):
             return "nameless", frames[-14:]
         if any(f.name.startswith("[truncated") for f in sample.frames):
             return "cut", frames

@@ -4,23 +4,17 @@
 
 #include <stdlib.h>
 
+#include "agent/elf/code/starts.h"
 #include "tests/unit/agent/elf/cfi_bytes.h"
 
-/*
- * The table of `code` at 0x1000 as text, with offsets in `code`; or "nothing". Behind it, so many bytes of
- * code are analysed as another piece.
- */
-static const char *rows_before(uint64_t behind, const struct bytes *code, struct buf *out)
+/* The table of the piece at 0x1000 as text, with offsets in it; or "nothing". */
+static const char *rows_of_piece(const struct code_piece *piece, struct buf *out)
 {
 	struct elf_rows *t = NULL;
 	struct row_spans spans = {0};
-	const struct code_piece piece = {.va = 0x1000,
-					 .code = (const uint8_t *)code->data,
-					 .n = (uint32_t)code->len,
-					 .behind = behind};
 
 	cr_assert_eq(row_spans_init(&spans, NULL, 0), 0);
-	cr_assert_eq(asmrows_read_piece(&spans, &piece), 0);
+	cr_assert_eq(asmrows_read_piece(&spans, piece), 0);
 	int r = row_spans_lay_out(&spans, &t);
 	for (size_t i = 0; r == 0 && i < t->n_rows; i++) {
 		const struct elf_rule *rule = &t->rules[t->rows[i].rule];
@@ -30,11 +24,22 @@ static const char *rows_before(uint64_t behind, const struct bytes *code, struct
 		rule_format_fp(fp, EM_X86_64, rule);
 		buf_printf(out, "%s%x %s", i ? "; " : "", (unsigned)(t->rows[i].va - 0x1000), cfa);
 		if (rule->cfa_kind != CFA_NONE)
-			buf_printf(out, " %s", fp);
+			buf_printf(out, " %s%s", fp, rule->flags & RULE_CHECKED ? ", checked" : "");
 	}
 	elf_rows_free(t);
 	row_spans_fini(&spans);
 	return r == -ENODATA ? "nothing" : buf_str(out);
+}
+
+/* The same of `code`, behind which so many bytes of code are analysed as another piece. */
+static const char *rows_before(uint64_t behind, const struct bytes *code, struct buf *out)
+{
+	const struct code_piece piece = {.va = 0x1000,
+					 .code = (const uint8_t *)code->data,
+					 .n = (uint32_t)code->len,
+					 .behind = behind};
+
+	return rows_of_piece(&piece, out);
 }
 
 static const char *rows_of(const struct bytes *code, struct buf *out)
@@ -166,6 +171,52 @@ Test(asmrows, functions)
 		_cleanup_buf_ struct buf out = {0};
 
 		cr_expect_str_eq(rows_of(&cases[i].code, &out), cases[i].expected, "%s: %s", cases[i].name,
+				 buf_str(&out));
+	}
+}
+
+/*
+ * Of functions that certainly begin at 0. Behind push rbp; mov rbp, rsp; sub rsp, rax, the stack pointer is
+ * not known, and where rbp is the caller's again, nothing but what follows says what the frame is.
+ */
+#define MADE "\x55\x48\x89\xe5\x48\x29\xc4"
+#define ROWS "0 rsp+8 same; 1 rsp+16 cfa-16; 4 rbp+16 cfa-16; "
+static const struct {
+	const char *name;
+	struct bytes code;
+	const char *expected;
+} lost[] = {
+	{"the frame is given up before a jump: mov rbp, [rbp]; mov r12, r11; add rsp, 88; jmp rcx",
+	 BYTES(MADE "\x48\x8b\x6d\x00\x4d\x89\xdc\x48\x83\xc4\x58\xff\xe1"),
+	 ROWS "b rsp+96 same, checked; 12 rsp+8 same, checked; 14 none"},
+	{"the code is that of an object: mov rbp, [rbp]; jne; mov rcx, [rcx + 39]; jmp r9",
+	 BYTES(MADE "\x48\x8b\x6d\x00\x75\x00\x4c\x8b\x49\x27\x41\xff\xe1"),
+	 ROWS "b rsp+8 same, checked; 14 none"},
+	{"an interpreter reads the next instruction: mov rbp, [rdi]; mov rax, [rsi]; jmp rax",
+	 BYTES(MADE "\x48\x8b\x2f\x48\x8b\x06\xff\xe0"), ROWS "a none; f none"},
+	{"a table has the code: mov rbp, [rdi]; mov rax, [r15 + rax * 8]; jmp rax",
+	 BYTES(MADE "\x48\x8b\x2f\x49\x8b\x04\xc7\xff\xe0"), ROWS "a none; 10 none"},
+	{"the register has another value: mov rbp, [rbp]; mov rcx, [rcx + 39]; add rcx, rax; jmp rcx",
+	 BYTES(MADE "\x48\x8b\x2f\x48\x8b\x49\x27\x48\x01\xc1\xff\xe1"), ROWS "a none; 13 none"},
+	{"another stack: mov rbp, [rdi + 8]; mov rsp, [rdi]; mov rcx, [rdi + 16]; jmp rcx",
+	 BYTES(MADE "\x48\x8b\x6f\x08\x48\x8b\x27\x48\x8b\x4f\x10\xff\xe1"), ROWS "b none; 14 none"},
+	{"it returns: mov rbp, [rbp]; add rsp, 88; ret", BYTES(MADE "\x48\x8b\x6d\x00\x48\x83\xc4\x58\xc3"),
+	 ROWS "b rsp+96 same; f rsp+8 same; 10 none"},
+};
+
+Test(asmrows, ends_of_functions_where_the_frame_is_lost)
+{
+	struct code_start start = {.va = 0x1000, .certain = true};
+	const struct code_starts starts = {.v = &start, .n = 1};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lost); i++) {
+		const struct code_piece piece = {.va = 0x1000,
+						 .code = (const uint8_t *)lost[i].code.data,
+						 .n = (uint32_t)lost[i].code.len,
+						 .starts = &starts};
+		_cleanup_buf_ struct buf out = {0};
+
+		cr_expect_str_eq(rows_of_piece(&piece, &out), lost[i].expected, "%s: %s", lost[i].name,
 				 buf_str(&out));
 	}
 }

@@ -82,7 +82,7 @@ Test(flow_back, functions)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct bytes *code = &cases[i].code;
 		_cleanup_buf_ struct buf out = {0};
-		struct flow_back b = flow_back_exit();
+		struct flow_back b = flow_back_exit(false);
 		size_t at[INSNS_MAX], n = begin(code, at);
 		bool known = true;
 
