@@ -401,6 +401,21 @@ static __always_inline __u32 user_words(const struct unwind_area *a)
 	return words < USER_FRAMES_MAX ? words : USER_FRAMES_MAX;
 }
 
+/* Adds the frames of the runtime that the walk has found, if the sample has a stack. */
+static __always_inline void runtime_add(struct unwind_area *a, int ending)
+{
+	__u32 words;
+
+	if (!a->state.runtime_at || ending == ENDING_EXITING || ending == ENDING_KERNEL_THREAD)
+		return;
+	a->state.runtime_words = runtime_attach();
+	if (!a->state.runtime_words)
+		return;
+	words = a->runtime.task ? runtime_attach_task() : 0;
+	a->record.flags |= words ? SAMPLE_RUNTIME | SAMPLE_TASK : SAMPLE_RUNTIME;
+	a->state.runtime_words += words;
+}
+
 /* After the kernel's part: walks the user's stack, adds what user space needs to go on, sends the record. */
 static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_event_data *ctx, __u64 pids,
 				       __u32 slot, int ending, const int tick)
@@ -429,19 +444,14 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 			a->state.ring = 0;
 			ending = tick ? tick_laps() : user_laps(ctx);
 		}
+	} else {
+		a->state.runtime_at = 0; /* nothing was looked for: what is there is of another sample */
 	}
 	if (a->record.flags & SAMPLE_KERNEL_MODE &&
 	    (ending == ENDING_ROOT || ending == ENDING_NO_ROOT ||
 	     (ending >= ENDING_NO_PROCESS && ending < ENDING_COMPAT_TASK)))
 		ending = ending_of_task(ending);
-	if (a->state.runtime_at && ending != ENDING_EXITING)
-		a->state.runtime_words = runtime_attach();
-	if (a->state.runtime_words) {
-		__u32 words = a->runtime.task ? runtime_attach_task() : 0;
-
-		a->record.flags |= words ? SAMPLE_RUNTIME | SAMPLE_TASK : SAMPLE_RUNTIME;
-		a->state.runtime_words += words;
-	}
+	runtime_add(a, ending);
 	if (ending != ENDING_EXITING && (a->record.flags & SAMPLE_FROM_START || can_finish(a, ending))) {
 		int begun = saved_stack_begin();
 

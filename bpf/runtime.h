@@ -244,9 +244,12 @@ UNWIND_FN int runtime_begin(void)
 	if (!a)
 		return 0;
 	r = &a->runtime;
+	r->part.n_words = 0; /* those of the sample before */
 	s = env_segment(ref_segment(a->state.list));
-	if (!s)
+	if (!s) {
+		a->state.runtime_at = 0;
 		return 0;
+	}
 	at = a->state.runtime_at;
 	ROLLED
 	for (__u32 i = 0; i < sizeof r->walk / 8; i++)
@@ -792,7 +795,7 @@ UNWIND_FN int runtime_attach(void)
 	*(struct runtime_part *)(a->frames + n) = r->part;
 	n++;
 	bytes = r->part.n_segments * sizeof(struct runtime_segment);
-	BOUND(bytes, 2047);
+	BOUND(bytes, 4095);
 	if (env_copy(a->frames + n, bytes, a->frames + RUNTIME_KEPT))
 		return 0;
 	n += r->part.n_segments * RUNTIME_SEGMENT_WORDS;

@@ -263,6 +263,30 @@ Test(v8, remaining_frames_that_are_damaged)
 	cr_expect_eq(m->area.runtime.part.n_segments, 1);
 }
 
+/* More of them than there is room for: the innermost ones are in the record. */
+Test(v8, remaining_frames_without_room)
+{
+	_cleanup_machine_ struct machine *m = process_new();
+	const uint64_t first = 0x78000040ull, step = 0x80, last = first + (V8_SEGMENTS_MAX + 3) * step;
+	const struct runtime_segment *attached;
+
+	machine_memory(m, first - 0x40, last + 2 * step - first);
+	for (uint64_t fp = first; fp < last; fp += step) {
+		record_put(m, fp, 0x1001, FUNCTION_OF(1));
+		machine_poke(m, fp, fp + step);
+		machine_poke(m, fp + 8, CODE + 0x401);
+	}
+	m->area.state.pending = TABLE_PENDING;
+	m->area.state.fp = first;
+	m->area.state.sp = first - 0x40;
+	m->area.state.ip = CODE + 0x123;
+	cr_expect_eq(runtime_attach(), 1 + V8_SEGMENTS_MAX * (RUNTIME_SEGMENT_WORDS + 2));
+	cr_assert_eq(m->area.runtime.part.n_segments, V8_SEGMENTS_MAX);
+	attached = (const struct runtime_segment *)(m->area.frames + m->area.state.n + 1);
+	for (unsigned i = 0; i < V8_SEGMENTS_MAX; i++)
+		cr_assert_eq(attached[i].end, 2 * (i + 1), "%u", i);
+}
+
 /* Native code that JavaScript has called has called JavaScript: the entry has saved where it was left. */
 Test(v8, remaining_frames_of_an_outer_call)
 {

@@ -24,6 +24,7 @@ CODE_BYTES, TEXT_BYTES = 512, 48
 THREAD_SLOTS = range(784 + 8, 784 + 8 + 16 * 32, 16)  # of glibc's struct pthread on x86-64
 USERFAULTFD, UFFDIO_API, UFFDIO_REGISTER = 323, 0xc018aa3f, 0xc020aa00  # of x86-64
 AREA = 1 << 16
+MAP_32BIT, IO_URING_SETUP, IORING_SETUP_SQPOLL = 0x40, 425, 2
 DEPTH = 100000
 word = ctypes.c_uint64.from_address  # C code: no frame of its own
 kept = []  # what must stay where it is
@@ -83,6 +84,10 @@ def lie(mode):
         hang(what, of_file() if whose == "file" else of_userfault(), frame)
     elif mode == "flicker":
         flicker(frame, following, code, strings)
+    elif mode == "in_32_bits":
+        in_32_bits()
+    elif mode == "worker_of_the_kernel":
+        worker_of_the_kernel()
     forever()
 
 
@@ -171,6 +176,27 @@ def flicker(frame, following, code, strings):
         word(frame + following).value = callers[i % len(callers)]
         if i % 7 == 0:
             word(true_next + code).value = codes[i % len(codes)]
+
+
+def in_32_bits():
+    """Goes on in the processor's 32-bit mode: jmp to itself, behind push 0x23; push where; lretq."""
+    area = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_32BIT, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(area))
+    kept.append(area)
+    area[:2] = b"\xeb\xfe"
+    area[16:25] = b"\x6a\x23\x68" + struct.pack("<I", address) + b"\x48\xcb"
+    print("ready", flush=True)
+    ctypes.CFUNCTYPE(None)(address + 16)()
+
+
+def worker_of_the_kernel():
+    """A thread of the kernel's own, in this process, that waits for requests by computing (io_uring)."""
+    parameters = (ctypes.c_uint32 * 30)()
+    parameters[2], parameters[4] = IORING_SETUP_SQPOLL, 1000000
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(IO_URING_SETUP, 8, parameters) < 0:
+        print(f"no io_uring: {os.strerror(ctypes.get_errno())}", flush=True)
+        os._exit(1)
 
 
 def deep(n):

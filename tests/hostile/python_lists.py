@@ -3,6 +3,7 @@
 """Python programs that falsify what the interpreter keeps of their frames (python_liar.py): lists that lead back to themselves, to
 memory that is not there or the kernel's, of 100,000 frames, code objects whose names are enormous or no text, thread states that are
 garbage, and lists that change all the time. Each is a process of its own. A Python program beside them, whose chains are known, stays exact.
+Threads of theirs that have no stack to be walked, in 32-bit code or the kernel's own, have no functions of anybody's.
 """
 import os
 import sys
@@ -10,16 +11,18 @@ import sys
 import attack
 from attack import wait_for
 from lib import assertions, machine, language_chains
-from lib.profiles import total
+from lib.profiles import ending, total
 from lib.scenario import ROOT, stop, tail
 from python import start_chains, check, python, ATTRIBUTES  # tests/e2e/python.py
 from trial import Trial
 
 LIAR = os.path.join(ROOT, "tests", "hostile", "python_liar.py")
-MODES = ("circle", "circle_of_two", "unmapped", "kernel", "odd_address", "end_of_page", "code", "slot", "deep", "flicker")
+MODES = ("circle", "circle_of_two", "unmapped", "kernel", "odd_address", "end_of_page", "code", "slot", "deep", "flicker", "in_32_bits",
+         "worker_of_the_kernel")
 TENANT = "65534"
 CPU = 0.5 if attack.QUICK else 10  # s that each gets
 SETTLED = 2
+WITHOUT_STACK = {"32-bit task"}
 NAME_MAX = 1024  # bytes, of what a tenant says
 
 
@@ -51,6 +54,16 @@ def is_text(name):
     return len(name.encode()) <= NAME_MAX and not any(ord(c) < 32 or ord(c) == 127 for c in name)
 
 
+def check_without_stack(s, samples, pids):
+    """What a CPU has found in another thread's sample is not left there for the next one."""
+    mine = [x for x in samples if x.attributes.get("process.pid") in pids.values() and ending(x) in WITHOUT_STACK]
+    for what in sorted(WITHOUT_STACK):
+        these = [x for x in mine if ending(x) == what]
+        bad = [x for x in these if any(f.kind == "cpython" for f in x.frames)]
+        s.check(f"{what}: seen, and without functions of Python", bool(these) and not bad,
+                f"{total(bad)} of {total(these)}; {[f.name for f in bad[0].frames][:6] if bad else ''}")
+
+
 def check_liars(s, samples, pids):
     for mode, pid in pids.items():
         mine = [x for x in samples if x.attributes.get("process.pid") == pid]
@@ -80,6 +93,7 @@ def body(s):
     stop(innocent)
     samples = trial.judge()
     check_liars(s, samples, pids)
+    check_without_stack(s, samples, pids)
     judge = language_chains.Judge(truth)
     for x in language_chains.settled(samples, children, SETTLED):
         judge.add(x)
