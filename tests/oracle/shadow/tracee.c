@@ -191,7 +191,7 @@ int tracee_run(struct tracee *t, uint64_t ns)
 		if (!has_stopped(t))
 			continue;
 		r = wait_stop(t);
-		if (r != TRACEE_STEPPED)
+		if (r != TRACEE_STEPPED && r != TRACEE_EXEC)
 			return r;
 		signal = t->signal;
 		t->signal = 0;
@@ -199,7 +199,8 @@ int tracee_run(struct tracee *t, uint64_t ns)
 			return -errno;
 	}
 	kill(t->pid, SIGSTOP);
-	for (r = wait_stop(t); r == TRACEE_STEPPED && t->signal != SIGSTOP; r = resume(t))
+	for (r = wait_stop(t); (r == TRACEE_STEPPED && t->signal != SIGSTOP) || r == TRACEE_EXEC;
+	     r = resume(t))
 		;
 	if (r == TRACEE_STEPPED)
 		t->signal = 0;

@@ -37,7 +37,7 @@ void tracee_deadline(unsigned seconds);
 
 /* < 0: -errno, else enum tracee_event. */
 int tracee_step(struct tracee *t);
-/* Lets it run freely for this time. */
+/* Lets it run freely for this time, also through execve. */
 int tracee_run(struct tracee *t, uint64_t ns);
 /* Lets it run freely until it arrives at `address`, by a temporary breakpoint. */
 int tracee_run_to(struct tracee *t, uint64_t address);

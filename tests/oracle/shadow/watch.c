@@ -188,9 +188,9 @@ static int free_run(struct watch *w, uint64_t ns)
 {
 	int event = tracee_run(&w->tracee, ns), r;
 
-	if (event != TRACEE_STEPPED && event != TRACEE_EXEC)
+	if (event != TRACEE_STEPPED)
 		return event;
-	r = restarted(w, event == TRACEE_EXEC);
+	r = restarted(w, false);
 	return r < 0 ? r : event;
 }
 
@@ -257,7 +257,7 @@ int watch_run(struct watch *w)
 		}
 		if (o->burst && w->steps && w->steps % o->burst == 0) {
 			r = free_run(w, o->gap_ns);
-			if (r != TRACEE_STEPPED && r != TRACEE_EXEC)
+			if (r != TRACEE_STEPPED)
 				break;
 		}
 		r = one(w, true);
