@@ -1115,7 +1115,17 @@ enum jump_sign {
 	SIGN_START   /* does not lead to the jump */
 };
 
-static enum jump_sign sign_of(const struct x86_insn *insn, uint8_t reg)
+/*
+ * Whether it reads from a base and a number of bytes, as from a table of structures: V8 keeps the code of
+ * functions in one. Tables of jumps have entries of four or eight bytes, by which the processor multiplies.
+ */
+static bool reads_structure(const uint8_t *code, const struct x86_insn *insn)
+{
+	return insn->len >= 4 && (code[0] & 0xf8) == 0x48 && code[1] == 0x8b && code[2] >> 6 != 3 &&
+	       (code[2] & 7) == 4 && code[3] >> 6 == 0 && ((code[3] >> 3 & 7) != 4 || code[0] & 2);
+}
+
+static enum jump_sign sign_of(const uint8_t *code, const struct x86_insn *insn, uint8_t reg)
 {
 	const bool loads = insn->op == X86_LOAD;
 
@@ -1130,7 +1140,9 @@ static enum jump_sign sign_of(const struct x86_insn *insn, uint8_t reg)
 	if (loads && insn->reg == reg && insn->base < X86_REGS && insn->base != X86_SP &&
 	    insn->base != X86_BP && insn->disp != 0)
 		return SIGN_OBJECT;
-	return reg < X86_REGS && insn->writes >> reg & 1 ? SIGN_OTHER : SIGN_NONE;
+	if (reg >= X86_REGS || !(insn->writes >> reg & 1))
+		return SIGN_NONE;
+	return reads_structure(code, insn) ? SIGN_OBJECT : SIGN_OTHER;
 }
 
 /* Whether the jump through a register seems to lead to another function. */
@@ -1145,9 +1157,10 @@ static bool leaves_by_register(const struct code_sweep *s, uint32_t off, const s
 		return false;
 	reg = (uint8_t)((end[-1] & 7) | (insn->len > 2 && (end[-3] & 0xf1) == 0x41 ? 8 : 0));
 	for (int i = 0; i < LEAVING_INSNS && sign != SIGN_START && previous(s, &off); i++) {
-		const struct x86_insn before = x86_decode(s->piece.code + off, s->piece.n - off);
+		const uint8_t *code = s->piece.code + off;
+		const struct x86_insn before = x86_decode(code, s->piece.n - off);
 
-		sign = sign_of(&before, from_object ? X86_NO_REG : reg);
+		sign = sign_of(code, &before, from_object ? X86_NO_REG : reg);
 		from_object |= sign == SIGN_OBJECT;
 		if (sign == SIGN_FRAME || sign == SIGN_OTHER)
 			return sign == SIGN_FRAME;
