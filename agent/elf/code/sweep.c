@@ -33,6 +33,7 @@
 #include "agent/elf/code/returns.h"
 #include "agent/elf/code/starts.h"
 #include "agent/elf/code/states.h"
+#include "agent/elf/code/tail_jump.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/elf_image.h"
 
@@ -49,7 +50,6 @@
 #define ROUNDS_MAX 4
 #define STEPS 512u	   /* that are remembered; a power of two */
 #define MEETINGS 256u	   /* the same */
-#define LEAVING_INSNS 8	   /* before a jump, which may be one to another function */
 #define ENLARGING_INSNS 16 /* of a function like alloca, up to where it does what it is for */
 /* Instructions that are followed: a file can be made so that each function leads through all others. */
 #define BUDGET_PER_BYTE 16
@@ -1106,66 +1106,15 @@ static bool previous(const struct code_sweep *s, uint32_t *off)
 	return false;
 }
 
-/* What an instruction before a jump through the register `reg` says of it. */
-enum jump_sign {
-	SIGN_NONE,
-	SIGN_FRAME,  /* the frame is given up: the frame pointer is the caller's again */
-	SIGN_OBJECT, /* the register was read from an object; of a switch, or an interpreter, from a table */
-	SIGN_OTHER,  /* the register has another value, or the jump is to another stack */
-	SIGN_START   /* does not lead to the jump */
-};
-
-/*
- * Whether it reads from a base and a number of bytes, as from a table of structures: V8 keeps the code of
- * functions in one. Tables of jumps have entries of four or eight bytes, by which the processor multiplies.
- */
-static bool reads_structure(const uint8_t *code, const struct x86_insn *insn)
+/* Whether a function seems to end with the instruction. */
+static bool may_be_exit(const struct code_sweep *s, uint32_t off)
 {
-	return insn->len >= 4 && (code[0] & 0xf8) == 0x48 && code[1] == 0x8b && code[2] >> 6 != 3 &&
-	       (code[2] & 7) == 4 && code[3] >> 6 == 0 && ((code[3] >> 3 & 7) != 4 || code[0] & 2);
-}
+	uint32_t before[TAIL_JUMP_INSNS], at = off;
+	size_t n = 0;
 
-static enum jump_sign sign_of(const uint8_t *code, const struct x86_insn *insn, uint8_t reg)
-{
-	const bool loads = insn->op == X86_LOAD;
-
-	if (insn->op == X86_LEAVE || (insn->op == X86_POP && insn->reg == X86_BP) ||
-	    (loads && insn->reg == X86_BP && insn->base == X86_BP && insn->disp == 0))
-		return SIGN_FRAME;
-	if (insn->op == X86_RETURN || insn->op == X86_JUMP || insn->op == X86_TRAP ||
-	    insn->op == X86_JUMP_FAR_AWAY)
-		return SIGN_START;
-	if (loads && insn->reg == X86_SP)
-		return SIGN_OTHER;
-	if (loads && insn->reg == reg && insn->base < X86_REGS && insn->base != X86_SP &&
-	    insn->base != X86_BP && insn->disp != 0)
-		return SIGN_OBJECT;
-	if (reg >= X86_REGS || !(insn->writes >> reg & 1))
-		return SIGN_NONE;
-	return reads_structure(code, insn) ? SIGN_OBJECT : SIGN_OTHER;
-}
-
-/* Whether the jump through a register seems to lead to another function. */
-static bool leaves_by_register(const struct code_sweep *s, uint32_t off, const struct x86_insn *insn)
-{
-	const uint8_t *end = s->piece.code + off + insn->len;
-	enum jump_sign sign = SIGN_NONE;
-	bool from_object = false;
-	uint8_t reg;
-
-	if (insn->len < 2 || end[-2] != 0xff || end[-1] >> 6 != 3)
-		return false;
-	reg = (uint8_t)((end[-1] & 7) | (insn->len > 2 && (end[-3] & 0xf1) == 0x41 ? 8 : 0));
-	for (int i = 0; i < LEAVING_INSNS && sign != SIGN_START && previous(s, &off); i++) {
-		const uint8_t *code = s->piece.code + off;
-		const struct x86_insn before = x86_decode(code, s->piece.n - off);
-
-		sign = sign_of(code, &before, from_object ? X86_NO_REG : reg);
-		from_object |= sign == SIGN_OBJECT;
-		if (sign == SIGN_FRAME || sign == SIGN_OTHER)
-			return sign == SIGN_FRAME;
-	}
-	return from_object;
+	while (n < TAIL_JUMP_INSNS && previous(s, &at))
+		before[n++] = at;
+	return tail_jump_seems(s->piece.code, s->piece.n, off, before, n);
 }
 
 /* Whether a function ends with the instruction: it returns, or jumps to another that is certainly one. */
@@ -1186,7 +1135,7 @@ static struct code_end end_at(const struct code_sweep *s, uint32_t off)
 {
 	const struct x86_insn insn = x86_decode(s->piece.code + off, s->piece.n - off);
 	struct code_end end = {.off = off, .len = s->places[off].len};
-	const bool guessed = insn.op == X86_JUMP_FAR_AWAY && leaves_by_register(s, off, &insn);
+	const bool guessed = insn.op == X86_JUMP_FAR_AWAY && may_be_exit(s, off);
 
 	if (guessed || is_exit(s, off, &insn)) {
 		end.kind = CODE_END_KNOWN;
