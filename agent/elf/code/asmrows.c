@@ -19,6 +19,7 @@
 #include "agent/elf/code/gaps.h"
 #include "agent/elf/code/starts.h"
 #include "agent/elf/code/sweep.h"
+#include "agent/elf/code/v8_blob.h"
 #include "agent/elf/code/x86.h"
 #include "agent/elf/file/elf_image.h"
 
@@ -279,6 +280,8 @@ static int read_gaps(struct row_spans *spans, const struct elf_image *img, struc
 
 	if (r == 0 && gaps->n && !spans->n_functions) /* Go has one of each of its own */
 		r = code_starts_read_symbols(&symbols, img, gaps->v, gaps->n);
+	if (r == 0 && gaps->n && !spans->n_functions)
+		r = v8_blob_read_starts(&symbols, img, gaps->v, gaps->n, o->until_ns);
 	o->symbols = &symbols;
 	return r < 0 ? r : code_gaps_visit(gaps, spans, img, read_range, o);
 }

@@ -496,6 +496,18 @@ int code_starts_read_symbols(struct code_starts *s, const struct elf_image *img,
 	return r.fatal;
 }
 
+int code_starts_add(struct code_starts *s, const uint64_t *va, size_t n)
+{
+	const int r = array_reserve(&s->v, &s->cap, s->n + n, sizeof *s->v);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		s->v[s->n++] = (struct code_start){.va = va[i], .certain = true};
+	sort(s);
+	return 0;
+}
+
 void code_starts_fini(struct code_starts *s)
 {
 	free(s->v);

@@ -35,6 +35,8 @@ int code_starts_read(struct code_starts *s, const struct elf_image *img, const s
 /* Reads only the functions with a symbol that begin in one of the gaps, which ascend. 0 or -ENOMEM. */
 int code_starts_read_symbols(struct code_starts *s, const struct elf_image *img, const struct code_gap *gaps,
 			     size_t n_gaps);
+/* Adds n addresses at which functions certainly begin. 0 or -ENOMEM. */
+int code_starts_add(struct code_starts *s, const uint64_t *va, size_t n);
 void code_starts_fini(struct code_starts *s);
 /* The index of the first start at or behind `va`; s->n: there is none. */
 size_t code_starts_from(const struct code_starts *s, uint64_t va);
