@@ -53,6 +53,7 @@ struct task_struct {
 	int pid, tgid;
 	struct task_struct *real_parent, *group_leader;
 	struct pid *thread_pid;
+	void *cgroups; /* one for all that are in the same control groups */
 };
 
 struct hrtimer {

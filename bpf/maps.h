@@ -59,6 +59,22 @@ struct {
 	__uint(max_entries, 1 << 20);
 } ring SEC(".maps");
 
+/*
+ * Bytes of saved stacks that the tasks of the same control groups have in the ring, by the hash of these;
+ * since round `round` of saved_round.
+ */
+struct saved_share {
+	__u32 round, bytes;
+};
+
+#define SAVED_SHARES_BITS 8
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << SAVED_SHARES_BITS);
+	__type(key, __u32);
+	__type(value, struct saved_share);
+} saved_shares SEC(".maps");
+
 /* Code objects of language runtimes, and where thread states are (enum runtime_report_kind). */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

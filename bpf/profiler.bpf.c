@@ -472,6 +472,8 @@ static __always_inline void sample_end(struct unwind_area *a, struct bpf_perf_ev
 	a->record.ending = ending;
 	a->record.n_user = a->state.n - a->record.n_kernel;
 	record_send(a);
+	if (a->state.saved_bytes)
+		saved_stack_count(a);
 	if (a->begun_ns)
 		a->timed_ns += bpf_ktime_get_ns() - a->begun_ns;
 }

@@ -23,6 +23,53 @@ static __always_inline int can_finish(const struct unwind_area *a, int ending)
 }
 
 const volatile __u32 config_ring_pressure_bytes = 1 << 19; /* with more in the ring, no stacks are saved */
+__u32 saved_round; /* goes up while the ring is nearly empty: what anybody had in it is gone */
+
+#define SAVED_FREE_SHARES 1 /* somebody may have so many times of what is free */
+
+static __always_inline struct saved_share *saved_share_of_task(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	__u64 groups = 0;
+	__u32 i;
+
+	if (bpf_core_field_exists(task->cgroups))
+		groups = (__u64)BPF_CORE_READ(task, cgroups);
+	i = groups * 0x9e3779b97f4a7c15ull >> (64 - SAVED_SHARES_BITS);
+	return bpf_map_lookup_elem(&saved_shares, &i);
+}
+
+/*
+ * Whether the ring has room for a stack of this task's. While the agent gets no CPU, a tenant with large
+ * stacks would fill it, and samples of programs that have only just begun would go without theirs.
+ */
+static __always_inline int saved_stack_has_room(void)
+{
+	__u64 used = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+	struct saved_share *share;
+
+	if (used > config_ring_pressure_bytes)
+		return 0;
+	if (used < config_ring_pressure_bytes / 16)
+		saved_round++;
+	share = saved_share_of_task();
+	if (!share)
+		return 1;
+	if (share->round != saved_round) {
+		share->round = saved_round;
+		share->bytes = 0;
+	}
+	return share->bytes <= SAVED_FREE_SHARES * (config_ring_pressure_bytes - used);
+}
+
+/* The area's record was sent with its stack. */
+static __always_inline void saved_stack_count(const struct unwind_area *a)
+{
+	struct saved_share *share = saved_share_of_task();
+
+	if (share)
+		share->bytes += a->state.saved_bytes;
+}
 
 /*
  * Chooses the frame to go on from. 1: call saved_stack_attach; 2: fill state.regs with the sample's registers
@@ -34,7 +81,7 @@ UNWIND_FN int saved_stack_begin(void)
 
 	if (!a || a->state.n + a->state.runtime_words > SAVED_STACK_FRAMES_MAX)
 		return 0;
-	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > config_ring_pressure_bytes) {
+	if (!saved_stack_has_room()) {
 		a->n_ring_pressure++;
 		return 0;
 	}

@@ -29,7 +29,7 @@
 #define PROC_PID_INIT_INO 0xeffffffcu /* the initial namespace, include/linux/proc_ns.h */
 #define RING_BYTES_A_SAMPLE 4096u     /* a deep stack; most need 200 bytes */
 #define RING_SECONDS 1u		      /* of samples at the full frequency that fit into the ring */
-#define RING_MIN (2u << 20)	      /* before there are tables, a sample carries 16 KiB of stack or more */
+#define RING_MIN (4u << 20)	      /* before there are tables, a sample carries 16 KiB of stack or more */
 #define RING_MAX (32u << 20)
 
 static _Thread_local char libbpf_message[4096];
