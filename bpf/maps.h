@@ -60,8 +60,8 @@ struct {
 } ring SEC(".maps");
 
 /*
- * Bytes of saved stacks that the tasks of the same control groups have in the ring, by the hash of these;
- * since round `round` of saved_round.
+ * Bytes of saved stacks that the tasks of the same control groups have put into the ring in a round
+ * (saved_stack_has_room), by the hash of these groups.
  */
 struct saved_share {
 	__u32 round, bytes;

@@ -41,12 +41,15 @@ static __always_inline struct saved_share *saved_share_of_task(void)
 
 /*
  * Whether the ring has room for a stack of this task's. While the agent gets no CPU, a tenant with large
- * stacks would fill it, and samples of programs that have only just begun would go without theirs.
+ * stacks would fill it, and samples of programs that have only just begun would go without theirs. Shares are
+ * counted anew whenever the ring is nearly empty, or as much was read from it as it has room for: an agent
+ * that is behind all the time does not empty it.
  */
 static __always_inline int saved_stack_has_room(void)
 {
 	__u64 used = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
 	struct saved_share *share;
+	__u32 round;
 
 	if (used > config_ring_pressure_bytes)
 		return 0;
@@ -55,8 +58,9 @@ static __always_inline int saved_stack_has_room(void)
 	share = saved_share_of_task();
 	if (!share)
 		return 1;
-	if (share->round != saved_round) {
-		share->round = saved_round;
+	round = saved_round + (__u32)(bpf_ringbuf_query(&ring, BPF_RB_CONS_POS) / config_ring_pressure_bytes);
+	if (share->round != round) {
+		share->round = round;
 		share->bytes = 0;
 	}
 	return share->bytes <= SAVED_FREE_SHARES * (config_ring_pressure_bytes - used);
