@@ -13,13 +13,17 @@ enum jump_sign {
 };
 
 /*
- * Whether it reads from a base and a number of bytes, as from a table of structures: V8 keeps the code of
- * functions in one. Tables of jumps have entries of four or eight bytes, by which the processor multiplies.
+ * Whether it reads from a table that V8 has of its functions: from a base and a number of bytes, as from a
+ * table of structures; or from one of addresses far inside a structure (until V8 11). Tables of jumps have
+ * entries of four or eight bytes, and are by themselves.
  */
 static bool reads_structure(const uint8_t *code, const struct x86_insn *insn)
 {
-	return insn->len >= 4 && (code[0] & 0xf8) == 0x48 && code[1] == 0x8b && code[2] >> 6 != 3 &&
-	       (code[2] & 7) == 4 && code[3] >> 6 == 0 && ((code[3] >> 3 & 7) != 4 || code[0] & 2);
+	const bool indexed = insn->len >= 4 && (code[0] & 0xf8) == 0x48 && code[1] == 0x8b &&
+			     code[2] >> 6 != 3 && (code[2] & 7) == 4 &&
+			     ((code[3] >> 3 & 7) != 4 || code[0] & 2);
+
+	return indexed && (code[3] >> 6 == 0 || (code[3] >> 6 == 3 && code[2] >> 6 == 2));
 }
 
 static enum jump_sign sign_of(const uint8_t *code, const struct x86_insn *insn, uint8_t reg)
@@ -56,6 +60,10 @@ bool tail_jump_seems(const uint8_t *code, uint32_t n, uint32_t off, const uint32
 	for (size_t i = 0; i < n_before && sign != SIGN_START; i++) {
 		const struct x86_insn one = x86_decode(code + before[i], n - before[i]);
 
+		if (!from_object && one.reg == reg && (one.op == X86_MOVE || one.op == X86_ADD)) {
+			reg = one.op == X86_MOVE ? one.base : reg; /* or behind an object's header */
+			continue;
+		}
 		sign = sign_of(code + before[i], &one, from_object ? X86_NO_REG : reg);
 		from_object |= sign == SIGN_OBJECT;
 		if (sign == SIGN_FRAME || sign == SIGN_OTHER)
