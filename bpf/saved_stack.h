@@ -25,8 +25,6 @@ static __always_inline int can_finish(const struct unwind_area *a, int ending)
 const volatile __u32 config_ring_pressure_bytes = 1 << 19; /* with more in the ring, no stacks are saved */
 __u32 saved_round; /* goes up while the ring is nearly empty: what anybody had in it is gone */
 
-#define SAVED_FREE_SHARES 1 /* somebody may have so many times of what is free */
-
 static __always_inline struct saved_share *saved_share_of_task(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -63,7 +61,7 @@ static __always_inline int saved_stack_has_room(void)
 		share->round = round;
 		share->bytes = 0;
 	}
-	return share->bytes <= SAVED_FREE_SHARES * (config_ring_pressure_bytes - used);
+	return share->bytes <= config_ring_pressure_bytes - used; /* as much as is left for all others */
 }
 
 /* The area's record was sent with its stack. */

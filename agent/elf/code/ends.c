@@ -118,19 +118,11 @@ static int step_back(struct ends *e, size_t i)
 /* To those that jump there. */
 static int jump_back(struct ends *e, size_t i)
 {
-	size_t low = 0, high = e->n_edges;
 	int r = 0;
 
-	while (low < high) {
-		const size_t middle = (low + high) / 2;
-
-		if (e->edges[middle].to < i)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (; low < e->n_edges && e->edges[low].to == i && r == 0; low++)
-		r = join(e, e->edges[low].from, &e->v[i]);
+	for (size_t k = array_first(e->n_edges, m, e->edges[m].to >= i);
+	     k < e->n_edges && e->edges[k].to == i && r == 0; k++)
+		r = join(e, e->edges[k].from, &e->v[i]);
 	return r;
 }
 

@@ -7,9 +7,9 @@
 enum jump_sign {
 	SIGN_NONE,
 	SIGN_FRAME,  /* the frame is given up: the frame pointer is the caller's again */
-	SIGN_OBJECT, /* the register was read from an object; of a switch, or an interpreter, from a table */
+	SIGN_OBJECT, /* the register was read from an object: a switch, or an interpreter, reads a table */
 	SIGN_OTHER,  /* the register has another value, or the jump is to another stack */
-	SIGN_START   /* does not lead to the jump */
+	SIGN_START   /* what is behind it does not run after it */
 };
 
 /*
